@@ -76,6 +76,9 @@ def test_names_beside_numbers_are_sites_and_no_classes() -> None:
         FederatedRegressor(**LINE).fit(x, [1.5, None] * 6)
     with pytest.raises(ValueError, match=r"groups.*\(12, 2\)"):
         fitted.fit(x, y, groups=[("a", 1)] * 12)
+    assert list(fitted.fit(x, y, groups=mixed[:, None]).summary_.steps) == ["1", "2.5", "Oslo"]
+    with pytest.raises(ValueError, match="settings is a dict"):
+        FederatedClassifier(settings="profile=wild").fit(x, y)
 
 
 @pytest.mark.parametrize("twice", [{"rounds": 3}, {"seed": 3}, {"lr": 0.1}])
@@ -125,3 +128,8 @@ def test_frames_with_words_and_gaps() -> None:
         fitted.fit(frame, [None if word is None else word for word in words])
     mixed = frame.to_numpy(object)  # words and numbers in one array
     assert FederatedClassifier(**TINY | {"rounds": 20}).fit(mixed, y).score(mixed, y) == 1
+    again = FederatedClassifier(**TINY | {"rounds": 20}).fit(mixed.tolist(), y)
+    for rows in (mixed.tolist(), mixed, {f"x{place}": mixed[:, place] for place in range(3)}):
+        assert again.score(rows, y) == fitted.score(mixed, y) == 1  # by place where there are no names
+    with pytest.raises(ValueError, match=r"\(80, 2\)"):
+        fitted.predict(mixed[:, :2])

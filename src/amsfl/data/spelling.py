@@ -14,7 +14,10 @@ from amsfl.data.dates import DATES, parse_date
 
 SAMPLE = 200  # words by which a column is tried first
 ENOUGH = 1000  # rows by which a file's decimal commas are known
-MARKS = ("-", "--", ".", "none", "missing", "unknown", "n.a.", "nd", "nil", "k.a.")  # gaps, among numbers
+MARKS = (  # gaps, among numbers
+    *("-", "--", ".", "none", "missing", "unknown", "n.a.", "nd", "nil", "k.a."),
+    *("#div/0!", "#name?", "#null!", "#num!", "#ref!", "#value!"),  # what Excel could not compute
+)
 LIMIT = r"^[<>]=?\s*"  # <0.5: below a detection limit
 SIGN = r"^[+-]?"
 PATTERNS = {  # as RE2 has them
@@ -27,7 +30,10 @@ DECIMALS = SIGN + r"(\d+(\.\d{3})*,(\d{1,2}|\d{4,})|0,\d+)$"  # 1,5: a comma tha
 BLANKS = "[ '\u2019\u00a0\u202f]"  # between thousands, too
 SPACED = SIGN + rf"\d{{1,3}}({BLANKS}\d{{3}})+([.,]\d+)?$"
 BRACKETS = r"^\(([\d.,]+)\)$"  # (5.50): accountants' -5.50
-MONEY = ("€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF")  # before or behind the number
+MONEY = (  # before or behind the number
+    *("€", "$", "£", "¥", "₹", "₩", "₽", "zł", "kr"),
+    *("EUR", "USD", "GBP", "CHF"),
+)
 BARE = rf"^[<>=+\-(]*\d([\d.,eE+\-)]|{BLANKS})*$"  # a number, or nearly one, without a unit
 UNITS = (
     *("%", "kg", "mg", "g", "km", "cm", "mm", "m", "ml", "l", "mmHg", "bpm", "°C", "°F", "h", "min"),
@@ -119,7 +125,8 @@ def find_unit(words: pa.Array) -> str:
 
 def class_name(word: str) -> str:
     """1.0 is 1: a column of whole numbers with a gap is written so by many programs."""
-    return re.sub(r"^([+-]?\d+)\.0+$", r"\1", word)
+    whole = re.sub(r"^([+-]?\d+)\.0+$", r"\1", word)
+    return "0" if whole in ("-0", "+0") else whole
 
 
 def plain_word(word: str) -> str:

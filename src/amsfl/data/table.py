@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.core import UserError, nearest
+from amsfl.core import UserError, listed, nearest
 from amsfl.data.cells import Mask
 from amsfl.data.column_options import ColumnOptions, split_names
 from amsfl.data.dataset import Dataset, IntArray, split
@@ -59,7 +59,7 @@ def load_table(
     label = _find_column(table, label, LABELS, "label", dropped)
     if label is None:
         raise UserError(
-            f"{table.name} has no label column; its columns are {', '.join(table.columns)}. "
+            f"{table.name} has no label column; its columns are {listed(table.columns)}. "
             "Say which one holds the class, or the number to predict: --label NAME."
         )
     client = _find_column(table, client_column, usual, "client-column", dropped)

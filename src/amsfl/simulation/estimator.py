@@ -75,9 +75,9 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         """
         refuse_unknown(unknown)
         refuse_twice(self)
-        self.recipe_ = self.middle_ = None
         numeric = isinstance(self, RegressorMixin)
         y = read_answers(y, numeric)
+        self.recipe_ = self.middle_ = None
         if needs_recipe(X):
             rows = self._read_rows(X, groups)
         else:
@@ -141,7 +141,8 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
     def _encoded(self, X: Any) -> Array:
         check_is_fitted(self)
         if self.recipe_ is not None:
-            return self._scaled(np.asarray(encode(self.recipe_, from_frame(as_columns(X), "X")), np.float64))
+            table = from_frame(as_columns(X, tuple(self.feature_names_in_)), "X")
+            return self._scaled(np.asarray(encode(self.recipe_, table), np.float64))
         if self.middle_ is None:
             return self._scaled(validate_data(self, X, dtype=np.float64, reset=False))
         rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")

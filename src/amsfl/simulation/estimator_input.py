@@ -1,5 +1,6 @@
 """What a scikit-learn estimator is handed: rows, groups and parameters, checked and split by site."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from amsfl.portable.network import Array
 
 def needs_recipe(X: Any) -> bool:
     """Whether rows have words, gaps, booleans or dates, which arrays of numbers do not."""
+    X = np.array(X, object) if isinstance(X, list) else X
     if hasattr(X, "columns"):
         columns = from_frame(X, "X").columns.values()
         return any(cells.kind != "number" or cells.gaps.any() for cells in columns)
@@ -21,8 +23,15 @@ def needs_recipe(X: Any) -> bool:
     return kind in ("U", "S") or (kind == "O" and any(isinstance(cell, str) for cell in X.flat))
 
 
-def as_columns(X: Any) -> Any:
-    return X if hasattr(X, "columns") else {f"x{place}": column for place, column in enumerate(X.T)}
+def as_columns(X: Any, names: Sequence[str] = ()) -> Any:
+    """Columns by name; those of an array or a list are called as in training, by their place."""
+    if hasattr(X, "columns") or isinstance(X, Mapping):
+        return X
+    rows = np.array(X, object) if isinstance(X, list) else X
+    if rows.ndim != 2 or (len(names) and rows.shape[1] != len(names)):
+        raise ValueError(f"X has shape {rows.shape}; the model takes [rows, {len(names)}], or a data frame.")
+    called = names if len(names) else [f"x{place}" for place in range(rows.shape[1])]
+    return dict(zip(called, rows.T, strict=True))
 
 
 def refuse_unknown(unknown: Json) -> None:
@@ -37,6 +46,8 @@ def refuse_unknown(unknown: Json) -> None:
 
 def refuse_twice(estimator: BaseEstimator) -> None:
     """A search over a parameter would find nothing where `settings` has its value, too."""
+    if not isinstance(estimator.settings or {}, Mapping):
+        raise ValueError(f"settings is a dict, as in {{'profile': 'wild'}}, and not {estimator.settings!r}.")
     given = {name for name, value in estimator.get_params(deep=False).items() if value is not None}
     for name in estimator.settings or {}:
         own = "random_state" if name == "seed" else name
@@ -52,10 +63,11 @@ def site_of_rows(X: Array, groups: Any) -> tuple[Array | None, Array]:
     if groups is None:
         return None, np.array([])
     check_consistent_length(X, groups)
-    check_whole(groups, "group; every row needs one, or leave groups out.")
     values = np.asarray(groups)
-    if values.ndim != 1:
+    if values.size != len(values):
         raise ValueError(f"groups is one name or number a row; it has shape {values.shape}.")
+    values = values.ravel()
+    check_whole(values, "group; every row needs one, or leave groups out.")
     try:
         names, sites = np.unique(values, return_inverse=True)
     except TypeError:  # names beside numbers have no order
