@@ -103,9 +103,9 @@ def test_spreadsheet_exports_are_read(run) -> None:
     )
     assert list(made["steps"]) == ["x", "y"]
     # Semicolons and decimal commas, as they leave them where a comma is no point.
-    other = run("client;step_seconds;weight\nx;0,1;1\n1,5 north;0,2;1\n", "--budget", "1", "--json")
+    other = run("client;step_seconds;weight\nx;0,1;1\n1,5;0,2;1\n", "--budget", "1", "--json")
     assert list(record(other)["steps"].values()) == list(made["steps"].values())
-    assert list(record(other)["steps"]) == ["x", "1,5 north"]
+    assert list(record(other)["steps"]) == ["x", "1,5"]  # a name, though it looks like a number
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_unknown_method(call):
 
 
 def test_csv_without_a_label_column(call, table):
-    refused(call("run", "--data", table, "--label", "sick"), "the columns are age, pulse, hospital, label.")
+    refused(call("run", "--data", table, "--label", "sick"), "known: age, pulse, hospital, label)")
     table.with_name("bare.csv").write_text(table.read_text().replace("label", "outcome"))
     refused(
         call("run", "--data", table.with_name("bare.csv")),

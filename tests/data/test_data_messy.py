@@ -1,9 +1,11 @@
 """Tables as they are: gaps, dates, identifiers, many words, commas, encodings, other formats."""
 
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -194,6 +196,15 @@ def test_frames_and_parquet_are_as_the_csv(tmp_path: Path) -> None:
         np.testing.assert_allclose(other.x, expected.x, atol=1e-6)
 
 
+def test_dates_are_classes_or_no_labels() -> None:
+    """A number of days is no date: whoever gives dates would not know what is predicted."""
+    days = pa.array([date(2024, 1, 1 + day % 25) for day in range(100)])
+    frame = {"a": [1.5, 2.5] * 50, "when": days}
+    with pytest.raises(UserError, match=r"'when' holds dates.*--task classification"):
+        load_table(frame, label="when")
+    assert load_table(frame, label="when", task="classification").classes[0] == "2024-01-01"
+
+
 def test_rows_without_a_label_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,y\n" + "".join(f"{i % 7},{'' if i == 3 else i % 2}\n" for i in range(21)))
@@ -281,6 +292,21 @@ def test_doubtful_tables_are_said_or_refused(tmp_path: Path) -> None:
     assert load_table(frame, label=1).recipe.columns[0].read == "number"  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("trained", "new", "like"),
+    [
+        ("1.5", "1,500", r"1234\.5"),
+        ("1.5 kg", "heavy", "1234.5 kg"),
+        ("2025-01-31", "31.1.2024", "year-month"),
+    ],
+)
+def test_cells_that_are_not_as_in_training_say_how_training_was(trained: str, new: str, like: str) -> None:
+    data = load_table({"a": [trained, trained.replace("5", "6", 1)] * 20, "label": [0, 1] * 20})
+    assert data.recipe is not None
+    with pytest.raises(UserError, match=f"line 1, column 'a' is '{new}'.*{like}"):
+        encode(data.recipe, from_frame({"a": [new]}))
+
+
 def test_new_rows_may_lack_what_training_rows_had() -> None:
     """Gaps and words that no training row had are predicted, and said."""
     table = {"age": [i % 37 for i in range(40)], "ward": ["A", "B"] * 20, "label": ["x", "y"] * 20}
@@ -294,6 +320,14 @@ def test_new_rows_may_lack_what_training_rows_had() -> None:
         "1 value of 'age' far from the training rows', cut.",
         "2 cells of 'ward' with words that no training row had ((missing), Z): nothing is known of them.",
     ]
+
+
+def test_remarks_on_new_rows_have_an_end() -> None:
+    columns = {f"c{i}": ["a", "b"] * 20 for i in range(30)}
+    data = load_table(columns | {"label": [0, 1] * 20})
+    assert data.recipe is not None
+    said = unfamiliar_cells(data.recipe, from_frame({name: ["new"] for name in columns}))
+    assert len(said) == 21 and "10 more" in said[-1]
 
 
 def test_new_rows_spell_booleans_and_whole_numbers_otherwise() -> None:

@@ -85,7 +85,12 @@ CASES = {
         {},
         "has no label column; its columns are age, .*--label",
     ),
-    "label not there": ([HEADER, *LINES], {"label": "sick"}, "no column 'sick'.*the columns are age, smoker"),
+    "label not there": (
+        [HEADER, *LINES],
+        {"label": "sick"},
+        "no column 'sick'.*known: age, smoker, .*--label",
+    ),
+    "wide": ([",".join(f"c{i}" for i in range(99)), ",".join("1" * 99)], {}, "c0, .* c39 and 59 more"),
     "client not there": ([HEADER, *LINES], {"client_column": "ward"}, "no column 'ward'.*--client-column"),
     "label is client": ([HEADER, *LINES], {"label": "hospital"}, "both the label and the client"),
     "empty cell": (

@@ -77,6 +77,20 @@ def test_files_of_other_spellings_are_read_each_by_its_own(tmp_path: Path) -> No
     assert sum("own spelling" in line for line in describe(data)) == 2
 
 
+@pytest.mark.parametrize("mark", [".", ","])
+def test_a_unit_at_one_site_alone(tmp_path: Path, mark: str) -> None:
+    """Weights are numbers whoever writes kg behind them, and that is said; 0.12 beside 12% may be 12%."""
+    for unit, read in ((" kg", "number"), (" %", "hash")):
+        for site, own in (("a", ""), ("b", unit)):
+            lines = [f"{60 + i % 40 / 5}{own};{i / 7:.2f};{i % 2}".replace(".", mark) for i in range(80)]
+            write(tmp_path / f"{site}.csv", "w;v;label", lines)
+        data = load(str(tmp_path))
+        assert column(data, "w").read == read
+        if read == "number":
+            assert column(data, "w").shift == pytest.approx(64, abs=1)
+            assert any("'kg'" in line and "without it" in line for line in describe(data))
+
+
 def test_a_site_may_have_no_cell_of_a_column(tmp_path: Path) -> None:
     """What is empty at one site says nothing of how the others write it."""
     for site, words in (("a", ["0,5", "1,25"]), ("b", ["", ""])):
@@ -102,6 +116,16 @@ def test_ranges_are_words_and_limits_numbers(tmp_path: Path) -> None:
     assert column(data, "age").read == "words" and column(data, "level").read == "number"
 
 
+def test_what_excel_could_not_compute_is_a_gap_and_other_words_are_said(tmp_path: Path) -> None:
+    """A column of numbers that is read as words for a few of its cells names one of them."""
+    odd = {"#DIV/0!": "number", "inf": "words"}
+    for word, read in odd.items():
+        lines = [f"{word if i % 5 == 0 else i % 9 + 0.5},₹{i % 7}.50,{i % 2}" for i in range(80)]
+        data = load(write(tmp_path / "t.csv", "v,price,label", lines))
+        assert column(data, "v").read == read and column(data, "price").unit == "₹"
+        assert any("'v'" in line and f"'{word}'" in line for line in describe(data))
+
+
 def test_missing_holds_for_the_label(tmp_path: Path) -> None:
     lines = [f"{i % 7},{-999 if i % 10 == 0 else i / 10}" for i in range(100)]
     path = write(tmp_path / "t.csv", "v,label", lines)
@@ -125,6 +149,7 @@ def test_one_and_one_point_nought_are_a_class(tmp_path: Path) -> None:
         write(tmp_path / f"{site}.csv", "v,label", [f"{i % 7},{form.format(i % 2)}" for i in range(40)])
     assert load(str(tmp_path)).classes == ("0", "1")
     assert class_places(("0.0", "1.0"), ["1", "0"]) == {"1": 1, "0": 0}
+    assert class_places(("0", "1"), ["-0.0"]) == {"-0.0": 0}
     assert class_places(("FALSE", "TRUE"), ["True", "maybe"]) == {"True": 1}
     assert class_places(("a", "A"), ["a", "A"]) == {"a": 0, "A": 1}
 

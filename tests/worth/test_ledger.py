@@ -182,6 +182,9 @@ def test_the_command_and_what_if(tmp_path):
     assert twice.exit_code == 2 and "one client" in twice.stderr
     with pytest.raises(UserError, match="Olso"):
         what_if(tmp_path / "run", "Olso")
+    with pytest.raises(UserError, match="'9'") as unknown:
+        what_if(tmp_path / "run", "9")
+    assert str(unknown.value).count("Graz") == 1
 
 
 def test_a_ledger_goes_where_the_judge_sends_the_server():

@@ -9,6 +9,7 @@ from amsfl.core import UserError
 
 Lines = list[tuple[int, dict[str, str]]]
 SEPARATORS = ",;\t"
+NAME = "client"  # the column of names; all others hold numbers
 
 
 def cells(path: Path, wanted: str) -> tuple[Sequence[str], Lines]:
@@ -29,9 +30,11 @@ def cells(path: Path, wanted: str) -> tuple[Sequence[str], Lines]:
         raise UserError(f"Cannot read {path}: {reason}. Give {wanted}.") from error
     if separator == ",":
         return header, lines
-    return header, [(row, {name: _decimal(cell) for name, cell in line.items()}) for row, line in lines]
+    return header, [(row, {name: _decimal(name, cell) for name, cell in line.items()}) for row, line in lines]
 
 
-def _decimal(cell: str) -> str:
-    """`0,5` as `0.5`; anything else, such as a name, as it is. Cells beyond the header come as a list."""
-    return re.sub(r"^(\s*[-+]?\d*),(\d+\s*)$", r"\1.\2", cell) if isinstance(cell, str) else cell
+def _decimal(column: str, cell: str) -> str:
+    """`0,5` as `0.5`, but not in names; anything else as it is. Cells beyond the header come as a list."""
+    if column == NAME or not isinstance(cell, str):
+        return cell
+    return re.sub(r"^(\s*[-+]?\d*),(\d+\s*)$", r"\1.\2", cell)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.clock.csv_lines import cells
+from amsfl.clock.csv_lines import NAME, cells
 from amsfl.core import UserError, nearest
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -45,7 +45,6 @@ COLUMNS: dict[str, Column] = {
     "cost_mb": Column("money that a megabyte costs, up or down"),
     "epsilon": Column("privacy that this client may spend", SMALLEST),
 }
-NAME = "client"
 
 
 @dataclass(frozen=True)

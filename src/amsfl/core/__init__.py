@@ -1,6 +1,6 @@
 """The few records that travel between rooms, names for things, and the one kind of error a user sees."""
 
-from amsfl.core.errors import DiskError, Remark, UserError, nearest
+from amsfl.core.errors import DiskError, Remark, UserError, listed, nearest
 from amsfl.core.optional import missing, need
 from amsfl.core.records import Plan, Reading, Total, Upload, Verdict
 from amsfl.core.registry import Kind, parse_names
@@ -36,6 +36,7 @@ __all__ = [
     "Upload",
     "UserError",
     "Verdict",
+    "listed",
     "missing",
     "namespace",
     "nearest",

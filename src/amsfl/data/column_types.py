@@ -26,6 +26,7 @@ from amsfl.data.spelling import (
     are_ranges,
     date_parsers,
     find_unit,
+    has_unit,
     may_group_thousands,
     number_parsers,
     reads_all,
@@ -49,11 +50,13 @@ def infer_column(
         return base._replace(read="date", spelling="iso"), []
     if cells.point is not None and how in ("", "number") and not table.groups_by_points(name):
         return base._replace(read="number", spelling="point"), ask_codes(base, cells.point[rows.all])
+    remarks: list[str] = []
     for read in NUMERIC:
         if how in ("", read):
             column, notes = _infer_numeric(table, base._replace(read=read), how == read)
             if column is not None:
                 return column, notes
+            remarks += notes
     words = read_words(base, table)
     counts = sum(rows.count_words(words.codes, len(words.words)))
     different = int((np.asarray(counts) > 0).sum())
@@ -62,8 +65,8 @@ def infer_column(
             f"{name!r} has {different:,} different words, hashed into {BUCKETS['hash']} columns; --columns "
             f"{name}=frequency, words or drop decide otherwise."
         )
-        return base._replace(read="hash"), [note]
-    return base._replace(read=how or "words"), []
+        return base._replace(read="hash"), [*remarks, note]
+    return base._replace(read=how or "words"), remarks
 
 
 def _infer_numeric(table: RawTable, base: ColumnRecipe, asked: bool) -> tuple[ColumnRecipe | None, list[str]]:
@@ -84,7 +87,7 @@ def _infer_numeric(table: RawTable, base: ColumnRecipe, asked: bool) -> tuple[Co
     if spelling is None:
         counts = np.bincount(cells.codes[cells.codes >= 0], minlength=len(vocabulary))
         _refuse_typos(table, base, parsers, counts * ~marks, asked)
-        return None, []
+        return None, [_describe_odd(base, used, parse) for parse in [*parsers.values()][:1]]
     if marks.any():
         some = " and ".join(repr(word) for word in sorted(vocabulary.filter(marks).to_pylist()))
         notes.append(f"In {base.name!r}, {some} among numbers or dates is a gap.")
@@ -96,7 +99,9 @@ def describe_reading(column: ColumnRecipe, words: pa.Array) -> list[str]:
     """Remarks on how these cells of a column of numbers or dates are read."""
     notes = []
     if column.unit:
-        notes.append(f"Numbers in {column.name!r} are read without their {column.unit!r}.")
+        bare = int((~has_unit(words, column.unit)).sum())
+        some = f"; {plural(bare, 'different cell')} without it are taken for the same unit" if bare else ""
+        notes.append(f"Numbers in {column.name!r} are read without their {column.unit!r}{some}.")
     limits = words.filter(pc.match_substring_regex(words, LIMIT)) if column.read == "number" else []
     if len(limits):
         notes.append(
@@ -135,6 +140,15 @@ def _describe_spelling(column: ColumnRecipe, thousands: bool) -> str:
     what = "decimal commas (1,5 is one and a half" + (", 1.200 twelve hundred)" if thousands else ")")
     what = "commas between thousands (1,500 is fifteen hundred)" if column.spelling == "grouped" else what
     return f"Numbers in {column.name!r} are read with {what}."
+
+
+def _describe_odd(column: ColumnRecipe, words: pa.Array, parse: Parse) -> str:
+    """Why a column of which most cells are numbers, or dates, is not read as such."""
+    odd = words.filter(np.isnan(parse(words)))[0].as_py()
+    return (
+        f"Most cells of {column.name!r} are {column.read}s, but not {odd!r} and others, so all are words; if "
+        f"they are gaps, say --missing={odd}."
+    )
 
 
 def _refuse_typos(

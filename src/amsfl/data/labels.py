@@ -112,6 +112,11 @@ def _is_amount(numbers: Floats, readable: npt.NDArray[np.bool_], different: int)
 
 def _read_amounts(table: RawTable, column: ColumnRecipe, task: str, numbers: Floats) -> LabelColumn:
     label, bad = column.name, ~np.isfinite(numbers)
+    if table.columns[label].kind == "date":
+        raise UserError(
+            f"Column {label!r} holds dates, and numbers are predicted; give days since one of them in its "
+            "place, or make each date a class: --task classification."
+        )
     if bad.any():
         row = int(np.argmax(bad))
         cell = table.cell(label, row)

@@ -9,7 +9,7 @@ from zlib import crc32
 
 import numpy as np
 
-from amsfl.core import UserError
+from amsfl.core import UserError, listed
 from amsfl.data.cells import Cells, Floats
 from amsfl.data.dataset import FloatArray, IntArray
 from amsfl.data.raw_table import RawTable
@@ -17,6 +17,7 @@ from amsfl.data.read_column import fill_numbers, fill_words, read_words
 from amsfl.data.recipe import GAP, NUMERIC, ColumnRecipe, Recipe, format_fill, plural
 
 SHOWN = 5  # names in a sentence
+SAID = 20  # remarks on new rows
 TOKEN = re.compile(r"\w+")
 
 
@@ -27,7 +28,7 @@ def encode(recipe: Recipe, table: RawTable) -> FloatArray:
         more = "" if len(missing) <= SHOWN else f" and {len(missing) - SHOWN} more"
         raise UserError(
             f"{table.name} has no column {', '.join(map(repr, missing[:SHOWN]))}{more}; the model was "
-            f"trained with it. Its columns are {', '.join(table.columns)}."
+            f"trained with it. Its columns are {listed(table.columns)}."
         )
     x = np.zeros((table.rows, len(recipe.features)), np.float32)
     start = 0
@@ -108,7 +109,10 @@ def unfamiliar_cells(recipe: Recipe, table: RawTable) -> list[str]:
 
     They are predicted all the same, and whoever asks should know by what.
     """
-    return [line for column in recipe.columns for line in _unfamiliar(column, table, sites_of(recipe, table))]
+    sites = sites_of(recipe, table)
+    lines = [line for column in recipe.columns for line in _unfamiliar(column, table, sites)]
+    more = [f"And {len(lines) - SAID:,} more remarks of this kind."] if len(lines) > SAID else []
+    return lines[:SAID] + more
 
 
 def _unfamiliar(column: ColumnRecipe, table: RawTable, sites: Cells | None) -> list[str]:

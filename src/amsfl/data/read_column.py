@@ -7,9 +7,12 @@ import pyarrow.compute as pc
 from amsfl.core import UserError
 from amsfl.data.cells import Cells, Floats, Mask
 from amsfl.data.dataset import IntArray
+from amsfl.data.dates import DATES
 from amsfl.data.raw_table import RawTable
 from amsfl.data.recipe import ColumnRecipe
 from amsfl.data.spelling import is_mark, parse_dates, parse_numbers, plain_word
+
+LIKE = {"point": "1234.5", "grouped": "1,234.5", "comma": "1234,5", "flag": "True"}  # numbers, by spelling
 
 
 def read_numbers(column: ColumnRecipe, table: RawTable) -> Floats:
@@ -71,10 +74,11 @@ def _is_number(word: str) -> bool:
 
 
 def _refuse(column: ColumnRecipe, table: RawTable, row: int) -> None:
-    what = "a date" if column.read == "date" else "a finite number"
+    date = column.read == "date"
+    what = f"a date, {DATES[column.spelling]}" if date else f"a finite number, as in {LIKE[column.spelling]}"
     raise UserError(
         f"{table.name}, line {table.lines[row]}, column {column.name!r} is {table.cell(column.name, row)!r}; "
-        f"it should be {what}."
+        f"it should be {what}{' ' * bool(column.unit)}{column.unit}."
     )
 
 

@@ -32,13 +32,18 @@ def join_column(name: str, tables: list[RawTable]) -> tuple[Cells, list[str]]:
         return join_cells([Cells(pc.utf8_lower(part.text)) for part in parts]), []
     readings = [_read_alone(table, name) for table in tables]
     first, marks = readings[0], {table.decimal_commas for table in tables}
-    if len({(each.read, each.unit) for each in readings}) > 1 or first.read not in NUMERIC:
+    if len({each.read for each in readings}) > 1 or first.read not in NUMERIC:
+        return join_cells(parts), []
+    units = {each.unit for each in readings if each.values.size}
+    if len(units - {""}) > 1 or ("%" in units and len(units) > 1):
         return join_cells(parts), []
     if len(marks) == 1 and _have_common_spelling(parts, readings):
         return join_cells(parts), []
     typed = [_typed(part, each) for part, each in zip(parts, readings, strict=True)]
     by_spelling = {
-        each.spelling: table.name for table, each in zip(tables, readings, strict=True) if each.values.size
+        (each.spelling, each.unit): table.name
+        for table, each in zip(tables, readings, strict=True)
+        if each.values.size
     }
     files = " and ".join([*by_spelling.values()][:2])
     remark = f"{name!r} is written differently in {files}: each by its own spelling."
@@ -74,7 +79,8 @@ def _read_alone(table: RawTable, name: str) -> OwnReading:
 def _have_common_spelling(parts: list[Cells], readings: list[OwnReading]) -> bool:
     """Whether one of the files' spellings reads all of them as they read themselves."""
     first = readings[0]
-    parsers = number_parsers(False, first.unit) if first.read == "number" else date_parsers()
+    unit = max(each.unit for each in readings)  # '' where there is none
+    parsers = number_parsers(False, unit) if first.read == "number" else date_parsers()
     for spelling in {each.spelling for each in readings}:
         pairs = zip(parts, readings, strict=True)
         if all(

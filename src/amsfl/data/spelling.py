@@ -14,7 +14,10 @@ from amsfl.data.dates import DATES, parse_date
 
 SAMPLE = 200  # words by which a column is tried first
 ENOUGH = 1000  # rows by which a file's decimal commas are known
-MARKS = ("-", "--", ".", "none", "missing", "unknown", "n.a.", "nd", "nil", "k.a.")  # gaps, among numbers
+MARKS = (  # gaps, among numbers
+    *("-", "--", ".", "none", "missing", "unknown", "n.a.", "nd", "nil", "k.a."),
+    *("#div/0!", "#name?", "#null!", "#num!", "#ref!", "#value!"),  # what Excel could not compute
+)
 LIMIT = r"^[<>]=?\s*"  # <0.5: below a detection limit
 SIGN = r"^[+-]?"
 PATTERNS = {  # as RE2 has them
@@ -27,7 +30,11 @@ DECIMALS = SIGN + r"(\d+(\.\d{3})*,(\d{1,2}|\d{4,})|0,\d+)$"  # 1,5: a comma tha
 BLANKS = "[ '\u2019\u00a0\u202f]"  # between thousands, too
 SPACED = SIGN + rf"\d{{1,3}}({BLANKS}\d{{3}})+([.,]\d+)?$"
 BRACKETS = r"^\(([\d.,]+)\)$"  # (5.50): accountants' -5.50
-MONEY = ("€", "$", "£", "¥", "EUR", "USD", "GBP", "CHF")  # before or behind the number
+MONEY = (  # before or behind the number
+    *("€", "$", "£", "¥", "₹", "₩", "₽", "zł", "kr"),
+    *("EUR", "USD", "GBP", "CHF"),
+)
+BARE = rf"^[<>=+\-(]*\d([\d.,eE+\-)]|{BLANKS})*$"  # a number, or nearly one, without a unit
 UNITS = (
     *("%", "kg", "mg", "g", "km", "cm", "mm", "m", "ml", "l", "mmHg", "bpm", "°C", "°F", "h", "min"),
     *("s", "ms", *MONEY),
@@ -98,18 +105,28 @@ def _without_unit(words: pa.Array, unit: str) -> pa.Array:
     )
 
 
+def has_unit(words: pa.Array, unit: str) -> Mask:
+    return np.asarray(_without_unit(words, unit).is_valid())
+
+
 def find_unit(words: pa.Array) -> str:
-    """The unit that every word has behind or before a number; '' where there is none."""
-    first = words.slice(0, 1)
+    """The unit that words have behind or before a number; '' where there is none.
+
+    Words without one may stand among them, but not beside percents: 0.12 may be 12%.
+    """
+    marked = words.filter(pc.invert(pc.match_substring_regex(words, BARE)))
+    first = marked.slice(0, 1)
     if not len(first):
         return ""
     fits = (unit for unit in UNITS if _without_unit(first, unit).null_count == 0)
-    return next((unit for unit in fits if _without_unit(words, unit).null_count == 0), "")
+    unit = next((unit for unit in fits if _without_unit(marked, unit).null_count == 0), "")
+    return "" if unit == "%" and len(marked) < len(words) else unit
 
 
 def class_name(word: str) -> str:
     """1.0 is 1: a column of whole numbers with a gap is written so by many programs."""
-    return re.sub(r"^([+-]?\d+)\.0+$", r"\1", word)
+    whole = re.sub(r"^([+-]?\d+)\.0+$", r"\1", word)
+    return "0" if whole in ("-0", "+0") else whole
 
 
 def plain_word(word: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.core import UserError, nearest
+from amsfl.core import UserError, listed, nearest
 from amsfl.data.cells import Mask
 from amsfl.data.column_options import ColumnOptions, split_names
 from amsfl.data.dataset import Dataset, IntArray, split
@@ -59,7 +59,7 @@ def load_table(
     label = _find_column(table, label, LABELS, "label", dropped)
     if label is None:
         raise UserError(
-            f"{table.name} has no label column; its columns are {', '.join(table.columns)}. "
+            f"{table.name} has no label column; its columns are {listed(table.columns)}. "
             "Say which one holds the class, or the number to predict: --label NAME."
         )
     client = _find_column(table, client_column, usual, "client-column", dropped)
@@ -183,10 +183,8 @@ def _find_column(
     if asked is not None:
         asked = str(asked)  # data frames number their columns
         if asked not in table.columns:
-            raise UserError(
-                f"There is no column {asked!r}{nearest(asked, list(table.columns))}; the columns are "
-                f"{', '.join(table.columns)}. Pass --{flag} with one of them."
-            )
+            close = nearest(asked, list(table.columns))
+            raise UserError(f"There is no column {asked!r}{close}; pass --{flag} with one that there is.")
         return asked
     by_name = {name.lower(): name for name in table.columns if name not in dropped}
     return next((by_name[name] for name in usual if name in by_name), None)

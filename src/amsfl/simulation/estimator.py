@@ -4,7 +4,6 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     check_consistent_length,
@@ -27,9 +26,9 @@ from amsfl.simulation.api import run
 from amsfl.simulation.estimator_input import (
     as_columns,
     by_site,
-    check_whole,
     different_names,
     needs_recipe,
+    read_answers,
     refuse_twice,
     refuse_unknown,
     site_of_rows,
@@ -76,13 +75,12 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         """
         refuse_unknown(unknown)
         refuse_twice(self)
+        numeric = isinstance(self, RegressorMixin)
+        y = read_answers(y, numeric)
         self.recipe_ = self.middle_ = None
         if needs_recipe(X):
             rows = self._read_rows(X, groups)
-            y = column_or_1d(y)
-            check_whole(y, "answer in y; every row needs one: leave such rows out.")
         else:
-            numeric = isinstance(self, RegressorMixin)
             rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
         check_consistent_length(rows, y)
         sites, names = site_of_rows(rows, groups)
@@ -143,7 +141,8 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
     def _encoded(self, X: Any) -> Array:
         check_is_fitted(self)
         if self.recipe_ is not None:
-            return self._scaled(np.asarray(encode(self.recipe_, from_frame(as_columns(X), "X")), np.float64))
+            table = from_frame(as_columns(X, tuple(self.feature_names_in_)), "X")
+            return self._scaled(np.asarray(encode(self.recipe_, table), np.float64))
         if self.middle_ is None:
             return self._scaled(validate_data(self, X, dtype=np.float64, reset=False))
         rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")

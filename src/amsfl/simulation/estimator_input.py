@@ -1,9 +1,11 @@
 """What a scikit-learn estimator is handed: rows, groups and parameters, checked and split by site."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils.validation import check_consistent_length
 
 from amsfl.core.records import Json
@@ -13,6 +15,7 @@ from amsfl.portable.network import Array
 
 def needs_recipe(X: Any) -> bool:
     """Whether rows have words, gaps, booleans or dates, which arrays of numbers do not."""
+    X = np.array(X, object) if isinstance(X, list) else X
     if hasattr(X, "columns"):
         columns = from_frame(X, "X").columns.values()
         return any(cells.kind != "number" or cells.gaps.any() for cells in columns)
@@ -20,8 +23,15 @@ def needs_recipe(X: Any) -> bool:
     return kind in ("U", "S") or (kind == "O" and any(isinstance(cell, str) for cell in X.flat))
 
 
-def as_columns(X: Any) -> Any:
-    return X if hasattr(X, "columns") else {f"x{place}": column for place, column in enumerate(X.T)}
+def as_columns(X: Any, names: Sequence[str] = ()) -> Any:
+    """Columns by name; those of an array or a list are called as in training, by their place."""
+    if hasattr(X, "columns") or isinstance(X, Mapping):
+        return X
+    rows = np.array(X, object) if isinstance(X, list) else X
+    if rows.ndim != 2 or (len(names) and rows.shape[1] != len(names)):
+        raise ValueError(f"X has shape {rows.shape}; the model takes [rows, {len(names)}], or a data frame.")
+    called = names if len(names) else [f"x{place}" for place in range(rows.shape[1])]
+    return dict(zip(called, rows.T, strict=True))
 
 
 def refuse_unknown(unknown: Json) -> None:
@@ -36,6 +46,8 @@ def refuse_unknown(unknown: Json) -> None:
 
 def refuse_twice(estimator: BaseEstimator) -> None:
     """A search over a parameter would find nothing where `settings` has its value, too."""
+    if not isinstance(estimator.settings or {}, Mapping):
+        raise ValueError(f"settings is a dict, as in {{'profile': 'wild'}}, and not {estimator.settings!r}.")
     given = {name for name, value in estimator.get_params(deep=False).items() if value is not None}
     for name in estimator.settings or {}:
         own = "random_state" if name == "seed" else name
@@ -51,9 +63,47 @@ def site_of_rows(X: Array, groups: Any) -> tuple[Array | None, Array]:
     if groups is None:
         return None, np.array([])
     check_consistent_length(X, groups)
-    check_whole(groups, "group; every row needs one, or leave groups out.")
-    names, sites = np.unique(np.asarray(groups), return_inverse=True)
+    values = np.asarray(groups)
+    if values.size != len(values):
+        raise ValueError(f"groups is one name or number a row; it has shape {values.shape}.")
+    values = values.ravel()
+    check_whole(values, "group; every row needs one, or leave groups out.")
+    try:
+        names, sites = np.unique(values, return_inverse=True)
+    except TypeError:  # names beside numbers have no order
+        names, sites = np.unique(values.astype(str), return_inverse=True)
     return sites.astype(np.int32), names
+
+
+def read_answers(y: Any, numeric: bool) -> Array:
+    """One answer a row: numbers, or classes of one type."""
+    values: Array = column_or_1d(y, warn=True)
+    check_whole(values, "answer in y; every row needs one: leave such rows out.")
+    assert_all_finite(values, input_name="y")
+    if numeric:
+        return _as_numbers(values)
+    if values.dtype != object or _types(values) == "str":
+        return values
+    plain = np.array(values.tolist())
+    if plain.dtype.kind in "biuf":
+        return plain
+    raise ValueError(f"y holds {_types(values)}; classes are all numbers or all text, as in y.astype(str).")
+
+
+def _as_numbers(values: Array) -> Array:
+    try:
+        if values.dtype.kind not in "mM":  # numpy would count dates in their own unit, whichever it is
+            return values.astype(np.float64)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        f"y holds {_types(values)}, and a regressor predicts numbers; of dates give days, as in "
+        "(y - y.min()) / np.timedelta64(1, 'D')."
+    )
+
+
+def _types(values: Array) -> str:
+    return " and ".join(sorted({type(value).__name__.rstrip("_") for value in values}))
 
 
 def check_whole(values: Any, what: str) -> None:

@@ -127,9 +127,7 @@ def _shorter(
 
 def _place(names: Sequence[str], name: str) -> int:
     if name not in names:
-        raise UserError(
-            f"The record has no client {name!r}{nearest(name, names)}; it has {', '.join(names)}."
-        )
+        raise UserError(f"The record has no client {name!r}{nearest(name, names)}.")
     return names.index(name)
 
 
