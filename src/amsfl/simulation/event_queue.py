@@ -13,7 +13,7 @@ import numpy as np
 
 from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, check_progress, results_taken
 from amsfl.core.records import Json
-from amsfl.planning.context import Decision
+from amsfl.planning.context import Decision, all_equal
 from amsfl.record.schema import Array
 
 JOB = np.dtype(
@@ -240,9 +240,3 @@ def reasons_of(queue: EventQueue, jobs: Array) -> Json:
         key: [each[key][nth] for each, nth in rows] if isinstance(value, list) else value
         for key, value in reasons[-1].items()
     }
-
-
-def all_equal(column: Array) -> bool:
-    """Whether all entries are the same; NaN is the same as NaN."""
-    first = column[0]
-    return bool((column == first).all() or (first != first and (column != column).all()))

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from flwr.app import MessageType
 
+from amsfl import protocol
 from amsfl.clock import RoundEnd, Waiting, results_taken
 from amsfl.clock.round_end import UNGROUPED
 from amsfl.flower import messages
@@ -133,8 +134,9 @@ class OpenOrders:
         ]
         model, now = state.model, self.transport.now()
         letters = []
-        needs = [self.orders.needs_direction(state, order) for order in orders]
-        correction = self.orders.corrects(state, needs)
+        needs = self.orders.needs_direction(state, orders)
+        judge, everyone = state.memory.judge, len(state.clients)
+        correction = protocol.corrects(self.orders.method, judge, state.round, everyone, needs)
         for direction in sorted({*needs}):
             some = [order for order, each in zip(orders, needs, strict=True) if each == direction]
             sent = self.orders.sent(model, direction, correction)
