@@ -137,6 +137,7 @@ class OpenOrders:
         needs = self.orders.needs_direction(state, orders)
         judge, everyone = state.memory.judge, len(state.clients)
         correction = protocol.corrects(self.orders.method, judge, state.round, everyone, needs)
+        correction &= state.corrects_well
         for direction in sorted({*needs}):
             some = [order for order, each in zip(orders, needs, strict=True) if each == direction]
             sent = self.orders.sent(model, direction, correction)
