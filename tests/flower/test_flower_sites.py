@@ -290,6 +290,26 @@ def test_deadlines_have_an_upper_bound() -> None:
     assert writer.deadline(1e9) == 86400 and writer.deadline(1.0) == 30 and writer.deadline(None) == 300
 
 
+def test_who_always_answers_just_in_time_makes_deadlines_longer_within_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two others take some seconds. Without the bound deadlines come to a day."""
+    deadlines = list[float]()
+
+    class Dawdling(Clocked):
+        def answer(self, message: Message) -> Message:
+            if "order" in message.content and message.metadata.dst_node_id == 1002:
+                deadlines.append((message.metadata.ttl - 60) / 4)
+                self.local += 0.9 * deadlines[-1]
+            return super().answer(message)
+
+    settings = {**SETTINGS, "rounds": 20, "poll": 5.0, "patience": 1e6, "give_up": ""}
+    _, records = serve(Dawdling(monkeypatch, CLIENT, nodes(3)), settings)
+    assert [record.cohort for record in records] == [[0, 1, 2]] * 20
+    others = max(max(record.plan["client_seconds"][:2]) for record in records)
+    assert max(deadlines[1:]) <= orders.TIMES * clients.MOST * others
+
+
 # -- the bound on what moves the model -----------------------------------------------------------------
 
 

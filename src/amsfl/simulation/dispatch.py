@@ -176,7 +176,8 @@ def draw_clients(
     A whole cohort is a draw that depends on seed and version alone, so a resumed run draws the same; single
     places are filled by the stateless hash.
     """
-    clients, busy = setup.task.shards.size.shape[1], event_queue.busy(trial.queue)
+    clients = setup.task.shards.size.shape[1]
+    busy = event_queue.busy(trial.queue, one_each=setup.method.combine is not None)  # rules count results
     if setup.method.private_clients is not None:
         some = draw_by_chance(setup, trial.seed, trial.round)
         return some if len(some) else np.zeros(1, np.int64)  # one whose work will count nothing

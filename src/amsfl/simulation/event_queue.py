@@ -185,11 +185,16 @@ def join_jobs(*parts: Array) -> Array:
     return np.concatenate([np.ascontiguousarray(part).view(f"V{JOB.itemsize}") for part in some]).view(JOB)
 
 
-def busy(queue: EventQueue) -> Array:
-    """Clients that cannot start: under way, or waiting for the others of their arrival group."""
-    if not queue.open_groups:
+def busy(queue: EventQueue, one_each: bool) -> Array:
+    """Clients that cannot start: under way, or waiting for the others of their arrival group.
+
+    With `one_each` also those that wait for the server's move, while others are under way: so it takes one
+    result of each.
+    """
+    one_each = one_each and len(queue.jobs) > 0
+    if not (queue.open_groups or one_each):
         return np.asarray(queue.jobs["client"])
-    waits = np.isin(queue.arrived["arrival_group"], list(queue.open_groups))
+    waits = one_each | np.isin(queue.arrived["arrival_group"], list(queue.open_groups))
     return np.concatenate([queue.jobs["client"], queue.arrived["client"][waits]])
 
 

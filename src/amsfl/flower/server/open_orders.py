@@ -172,12 +172,15 @@ class OpenOrders:
         config, privacy = self.config, self.orders.privacy
         if privacy.clients:
             return privacy.draw_cohort(state, free)
+        # a rule counts results: a client has one in a move, and waits for it, unless nobody else is here
+        waiting = {each.reply.client for each in self.arrived} if self.orders.method.combine else set[int]()
+        others = free - {state.clients[who].node for who in waiting}
         if not self.jobs:
-            return clients.draw(state.clients, free, config.cohort, config.seed, state.round)
+            return clients.draw(state.clients, others or free, config.cohort, config.seed, state.round)
         idle = [
-            who for who, client in enumerate(state.clients) if client.node in free and who not in self.jobs
+            who for who, client in enumerate(state.clients) if client.node in others and who not in self.jobs
         ]
-        places = (config.cohort or len(state.clients)) - len(self.jobs)
+        places = max((config.cohort or len(state.clients)) - len(self.jobs) - len(waiting), 0)
         if places >= len(idle):
             return np.array(idle, int)
         rng = np.random.default_rng([config.seed, self.fillings, FILL_STREAM])

@@ -133,13 +133,16 @@ class OrderWriter:
     def foreseen(self, state: ServerState, decision: Decision, cohort: Any, expected: Costs) -> float | None:
         """Seconds that deadlines go by; None before anybody was measured, since some may compile at first.
 
-        How slow a client is that was never measured is its own word, and does not hold up the others.
+        How slow a client is that was never measured is its own word, and does not hold up the others. Nobody
+        counts for more than clients.MOST times the others' median: who always answers just in time would make
+        every deadline longer than the one before.
         """
         if not any(state.measured.rest):
             return None
         seen = np.array([bool(state.measured.rest[who]) for who in cohort])
         most = np.where(seen, np.inf, UNMEASURED / TIMES)
-        return float(np.minimum(client_seconds(expected, cohort, decision.steps), most).max())
+        alone = clients.bounded(client_seconds(expected, cohort, decision.steps), clients.MOST)
+        return float(np.minimum(alone, most).max())
 
     def deadline(self, predicted: float | None, number: int = 0) -> float:
         """How long to wait, in round `number`, for what is predicted to take so long; None: nobody knows."""
