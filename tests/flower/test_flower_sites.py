@@ -428,6 +428,19 @@ def test_the_first_round_knows_how_long_steps_take(monkeypatch: pytest.MonkeyPat
     assert found["measured"] == pytest.approx(found["known"], rel=0.2)
 
 
+def test_a_run_s_seconds_are_those_that_rounds_took(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A site whose steps last longer than it may work does one step, whatever was planned for it: a run that
+    has so many seconds must not be cooled as if the planned ones were over."""
+    (tmp_path / "site.toml").write_text("most_seconds = 1.0")
+    policy = {"policy": [str(tmp_path / "site.toml")] * 3}
+    grid = Clocked(monkeypatch, CLIENT, nodes(3, **SLOW, **policy))
+    state, records = serve(grid, {**UNEQUAL, "give_up": "", "seconds": 500})
+    took = sum(record.round_seconds["makespan"] for record in records)
+    assert {record.steps[2] for record in records} == {1}
+    assert sum(record.predicted_seconds for record in records) > 1.01 * took
+    assert state.memory.reported.spent == pytest.approx(took)
+
+
 def test_a_late_reply_teaches_what_its_client_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that does all it is asked for, however long it takes, is late once and then never."""
 

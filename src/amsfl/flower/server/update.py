@@ -159,7 +159,9 @@ def learn(
     replies = results.replies
     reading = _readings(replies, float)
     if replies:
-        taken = results.decision._replace(steps=np.array([item.reply.steps for item in replies]))
+        steps = np.array([item.reply.steps for item in replies])
+        # as it was: a site that stops by itself (most_seconds) does fewer steps than were planned
+        taken = results.decision._replace(steps=steps, predicted_seconds=results.seconds)
         state.memory = planner.learn(state.memory, results.cohort, taken, reading, results.agreement)
         _follow_verdict(state, method)
     for item in replies:
