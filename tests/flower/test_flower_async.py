@@ -86,6 +86,7 @@ def served(out: Path | None = None, resume: bool = False, watch: Any = None, **s
 
 CASES = {
     "fedbuff": {"method": "fedbuff", "round_end": "buffer:2"},
+    "doubted": {"method": "fedbuff", "round_end": "buffer:3", "robust": "median"},
     "fedasync": {"method": "fedasync", "staleness": "hinge:1/1"},
     "quorum": {"method": "fedavg", "round_end": "quorum:2"},
     "deadline": {"method": "fedavg", "round_end": "deadline:1.2", "staleness": "constant"},
@@ -105,6 +106,8 @@ def test_moves_records_and_models_are_the_simulations(case: str, tmp_path: Path)
     )  # fmt: skip
     state, records = served(**settings)
     assert [r.cohort for r in records] == [r.cohort for r in want.rounds]
+    if "robust" in settings:  # a rule counts results: one of each client, however fast it answers
+        assert [r.cohort for r in records] == [[0, 1, 2]] * 6
     assert [r.staleness for r in records] == [r.staleness for r in want.rounds]
     assert [r.steps for r in records] == [r.steps for r in want.rounds]
     for mine, theirs in zip(records, want.rounds, strict=True):

@@ -290,6 +290,26 @@ def test_deadlines_have_an_upper_bound() -> None:
     assert writer.deadline(1e9) == 86400 and writer.deadline(1.0) == 30 and writer.deadline(None) == 300
 
 
+def test_who_always_answers_just_in_time_makes_deadlines_longer_within_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two others take some seconds. Without the bound deadlines come to a day."""
+    deadlines = list[float]()
+
+    class Dawdling(Clocked):
+        def answer(self, message: Message) -> Message:
+            if "order" in message.content and message.metadata.dst_node_id == 1002:
+                deadlines.append((message.metadata.ttl - 60) / 4)
+                self.local += 0.9 * deadlines[-1]
+            return super().answer(message)
+
+    settings = {**SETTINGS, "rounds": 20, "poll": 5.0, "patience": 1e6, "give_up": ""}
+    _, records = serve(Dawdling(monkeypatch, CLIENT, nodes(3)), settings)
+    assert [record.cohort for record in records] == [[0, 1, 2]] * 20
+    others = max(max(record.plan["client_seconds"][:2]) for record in records)
+    assert max(deadlines[1:]) <= orders.TIMES * clients.MOST * others
+
+
 # -- the bound on what moves the model -----------------------------------------------------------------
 
 
@@ -406,6 +426,19 @@ def test_the_first_round_knows_how_long_steps_take(monkeypatch: pytest.MonkeyPat
         assert record.steps[2] < record.steps[0] and 4 * record.steps[2] <= 0.8 * 45
         assert record.cohort == [0, 1, 2] and len(state.measured.step[2]) == 2
     assert found["measured"] == pytest.approx(found["known"], rel=0.2)
+
+
+def test_a_run_s_seconds_are_those_that_rounds_took(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A site whose steps last longer than it may work does one step, whatever was planned for it: a run that
+    has so many seconds must not be cooled as if the planned ones were over."""
+    (tmp_path / "site.toml").write_text("most_seconds = 1.0")
+    policy = {"policy": [str(tmp_path / "site.toml")] * 3}
+    grid = Clocked(monkeypatch, CLIENT, nodes(3, **SLOW, **policy))
+    state, records = serve(grid, {**UNEQUAL, "give_up": "", "seconds": 500})
+    took = sum(record.round_seconds["makespan"] for record in records)
+    assert {record.steps[2] for record in records} == {1}
+    assert sum(record.predicted_seconds for record in records) > 1.01 * took
+    assert state.memory.reported.spent == pytest.approx(took)
 
 
 def test_a_late_reply_teaches_what_its_client_costs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,12 @@
 """What the server does with a cohort's uploads."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import iadd
 from typing import NamedTuple
 
 from amsfl import combine
 from amsfl.core import Reading, Total, Upload, namespace
+from amsfl.drift import Judge
 from amsfl.methods import Method, Number, Vector
 from amsfl.methods.arithmetic import average
 
@@ -49,6 +50,23 @@ def sent_state(method: Method, server: Vector, anchor: Vector) -> Vector:
     """What clients receive of the server state: nothing, or the method's own without an optimizer's."""
     sends = method.cost.vectors_down > 1 or method.arithmetic.second is not None
     return method.arithmetic.own_state(server, anchor) if sends else server[:0]
+
+
+def needs_direction(taken: Sequence[int], number: int, older: bool) -> list[bool]:
+    """Which clients must be sent the last global step in round `number`: they read along it, and cannot
+    compute it.
+
+    Who knows the anchor before can: its work was taken in the round before (`taken`: the last such round of
+    each client), and only work on the newest model is. `older`: older work is taken, too, or was forgotten.
+    """
+    return [number > 0 and (older or last != number - 1) for last in taken]
+
+
+def corrects(method: Method, judge: Judge, number: int, clients: int, needs: Sequence[bool]) -> bool:
+    """Whether drift is corrected in round `number`, of clients that have these needs (`needs_direction`):
+    the judge wants it, and all `clients` are in the round and were in the one before."""
+    wanted = method.arithmetic.second is not None and judge.corrects and number > 0
+    return wanted and len(needs) == clients and not any(needs)
 
 
 def complete(method: Method, sent: Upload, steps: Number, length: Number) -> Upload:

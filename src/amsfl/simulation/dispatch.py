@@ -5,7 +5,7 @@ from itertools import count, islice
 
 import numpy as np
 
-from amsfl import clock, sampling
+from amsfl import clock, protocol, sampling
 from amsfl.clock.arrival_groups import ArrivalGroup, Starter
 from amsfl.planning import decisions
 from amsfl.planning.context import Decision, PlanRequest
@@ -135,24 +135,11 @@ def _decide(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | 
 
 
 def _needs_direction(setup: RunSetup, trial: TrialState, clients: Array) -> Array:
-    """Which clients must be sent the last global step, because they read along it and cannot compute it.
-
-    A client can compute it if it knows the anchor before: its work was taken in the last round, and only
-    work on the newest model is taken.
-    """
-    if not setup.work.vector_bytes or trial.round == 0:
+    """Which clients must be sent the last global step."""
+    if not setup.work.vector_bytes:  # nobody reads along it
         return np.zeros(len(clients), bool)
-    if takes_older_work(setup.end):
-        return np.ones(len(clients), bool)
-    taken = trial.queue.taken
-    return np.array([taken.get(who, -1) != trial.round - 1 for who in clients.tolist()], bool)
-
-
-def _corrects(setup: RunSetup, trial: TrialState, cohort: Array, direction: Array) -> bool:
-    """Whether clients' drift is corrected in this round: all of them are in it and were in the one before."""
-    if setup.method.arithmetic.second is None or trial.round == 0 or direction.any():
-        return False
-    return len(cohort) == setup.weights.shape[1] and trial.memory.judge.corrects
+    taken = [trial.queue.taken.get(who, -1) for who in clients.tolist()]
+    return np.array(protocol.needs_direction(taken, trial.round, takes_older_work(setup.end)), bool)
 
 
 def costs_of(setup: RunSetup, index: int, jobs: Array) -> clock.Costs:
@@ -168,7 +155,8 @@ def plan_request(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Arr
     """What a decision is made from; costs are those that clients claim."""
     costs = setup.claimed_costs[trial.index]
     direction = _needs_direction(setup, trial, cohort)
-    corrects = _corrects(setup, trial, cohort, direction)
+    judge, clients = trial.memory.judge, setup.weights.shape[1]
+    corrects = protocol.corrects(setup.method, judge, trial.round, clients, direction.tolist())
     opens = setup.method.arithmetic.opening is not None and trial.memory.rate.lr is None
     if opens or corrects or direction.any():
         costs = clock.with_extras(costs, cohort, direction | corrects, opens)
@@ -188,7 +176,8 @@ def draw_clients(
     A whole cohort is a draw that depends on seed and version alone, so a resumed run draws the same; single
     places are filled by the stateless hash.
     """
-    clients, busy = setup.task.shards.size.shape[1], event_queue.busy(trial.queue)
+    clients = setup.task.shards.size.shape[1]
+    busy = event_queue.busy(trial.queue, one_each=setup.method.combine is not None)  # rules count results
     if setup.method.private_clients is not None:
         some = draw_by_chance(setup, trial.seed, trial.round)
         return some if len(some) else np.zeros(1, np.int64)  # one whose work will count nothing

@@ -13,7 +13,7 @@ import numpy as np
 
 from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, check_progress, results_taken
 from amsfl.core.records import Json
-from amsfl.planning.context import Decision
+from amsfl.planning.context import Decision, all_equal
 from amsfl.record.schema import Array
 
 JOB = np.dtype(
@@ -185,11 +185,16 @@ def join_jobs(*parts: Array) -> Array:
     return np.concatenate([np.ascontiguousarray(part).view(f"V{JOB.itemsize}") for part in some]).view(JOB)
 
 
-def busy(queue: EventQueue) -> Array:
-    """Clients that cannot start: under way, or waiting for the others of their arrival group."""
-    if not queue.open_groups:
+def busy(queue: EventQueue, one_each: bool) -> Array:
+    """Clients that cannot start: under way, or waiting for the others of their arrival group.
+
+    With `one_each` also those that wait for the server's move, while others are under way: so it takes one
+    result of each.
+    """
+    one_each = one_each and len(queue.jobs) > 0
+    if not (queue.open_groups or one_each):
         return np.asarray(queue.jobs["client"])
-    waits = np.isin(queue.arrived["arrival_group"], list(queue.open_groups))
+    waits = one_each | np.isin(queue.arrived["arrival_group"], list(queue.open_groups))
     return np.concatenate([queue.jobs["client"], queue.arrived["client"][waits]])
 
 
@@ -240,9 +245,3 @@ def reasons_of(queue: EventQueue, jobs: Array) -> Json:
         key: [each[key][nth] for each, nth in rows] if isinstance(value, list) else value
         for key, value in reasons[-1].items()
     }
-
-
-def all_equal(column: Array) -> bool:
-    """Whether all entries are the same; NaN is the same as NaN."""
-    first = column[0]
-    return bool((column == first).all() or (first != first and (column != column).all()))

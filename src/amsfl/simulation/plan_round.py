@@ -7,12 +7,9 @@ the trials, so that the engine gets them in one piece.
 
 from typing import NamedTuple
 
-import numpy as np
-
 from amsfl import clock
-from amsfl.core.records import Number
 from amsfl.planning import decisions
-from amsfl.planning.context import Decision
+from amsfl.planning.context import Decision, all_equal, rate_of
 from amsfl.record.schema import Array
 from amsfl.settings.privacy import private_settings
 from amsfl.simulation import dispatch, event_queue
@@ -103,7 +100,7 @@ def _is_whole(setup: RunSetup, move: ServerMove, version: int) -> bool:
     fresh = (jobs["number"] == version) & (jobs["version"] == version) & ~jobs["done"]
     any_size = setup.method.private_clients is not None  # whose cohorts have no fixed size
     full = any_size or len(jobs) == setup.cohort
-    alike = (event_queue.all_equal(jobs[name]) for name in ("lr", "cut", "correction"))
+    alike = (all_equal(jobs[name]) for name in ("lr", "cut", "correction"))
     return bool(full and fresh.all() and all(alike))
 
 
@@ -120,12 +117,11 @@ def allowance(setup: RunSetup, trial: TrialState) -> Array | None:
 def _decision(trial: TrialState, move: ServerMove) -> Decision:
     """The decisions for the clients that arrived, as one; some may have been made in earlier rounds."""
     reasons = dict(event_queue.reasons_of(trial.queue, move.jobs))
-    lr, predicted = move.jobs["lr"], reasons.pop("predicted_seconds")
+    lr, predicted = rate_of(move.jobs["lr"]), reasons.pop("predicted_seconds")
     if not move.whole:
         predicted = move.seconds - trial.seconds["makespan"]
-    rate: Number = float(lr[0]) if move.whole or event_queue.all_equal(lr) else lr
     rest = (float(move.jobs[name][0]) for name in ("part", "cut", "correction"))
-    return Decision(move.jobs["steps"], None if np.isnan(lr).any() else rate, predicted, reasons, *rest)
+    return Decision(move.jobs["steps"], lr, predicted, reasons, *rest)
 
 
 def _seconds(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:

@@ -1,12 +1,16 @@
 """The end of a run in numbers: summary.json."""
 
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 from amsfl import drift
 from amsfl.core.records import Json
 from amsfl.core.scores import judged_by
 from amsfl.engines.task import Matrix
+from amsfl.privacy.ledger import Ledger
 from amsfl.record import RoundRecord, Summary
+from amsfl.settings.definitions import Training
 from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation import contributions
 from amsfl.simulation.components import client_labels
@@ -21,33 +25,19 @@ def summarise(
     """The machine-readable end of a run. All that depends on the machine's speed is under `wall`."""
     config = setup.configs[trial.index]
     last: Json = next((r.metrics for r in reversed(records) if r.metrics), {})
-    reached = trial.reached
-    client_steps = sum(trial.steps)
     names = client_labels(config, setup.data, len(trial.steps))
-    ledger = setup.ledgers[trial.index]
-    taken = ledger.units(trial.steps_begun, trial.round)
-    spent = ledger.exhausted(taken)
-    by_data = private_settings(config).stops_by_data
-    claims = ledger.claims(taken, by_data)
-    sites = ("every client",) if ledger.by_round else names
-    over = f"Every client's epsilon was spent after {trial.round} rounds." if spent else ""
-    rate = trial.memory.rate
-    judged = drift.describe(trial.memory.judge, rate.first, rate.lr)
-    best = _best(setup, trial)
-    notes = [setup.data.note, setup.method.facts.note, over, no_claim(ledger, by_data), judged]
+    ledger, best = setup.ledgers[trial.index], _best(setup, trial)
+    notes = [setup.data.note, setup.method.facts.note, *run_notes(config, trial, ledger, trial.steps_begun)]
     if config.stop_after and trial.stale >= config.stop_after:
         notes.append(
             f"Ended after {trial.stale} scored rounds without a better {best.get('by')}; "
             "--stop-after 0 goes on to the last round."
         )
     return Summary(
-        method=config.method,
+        **run_numbers(config, trial, ledger, trial.steps_begun, names, records),
         data=setup.data.name,
         synthetic=setup.data.synthetic,
         note=" ".join(filter(None, notes)),
-        seed=trial.seed,
-        status=trial.status,
-        rounds=trial.round,
         accuracy=last.get("holdout", {}).get("accuracy"),
         test_accuracy=last.get("test", {}).get("accuracy"),
         metrics=last,
@@ -65,27 +55,58 @@ def summarise(
             trial.memory.judge,
             setup.profiles[trial.index].step_seconds.tolist(),
         ),
-        clock=config.clock,
-        virtual_seconds=trial.seconds[config.clock],
-        virtual_seconds_by_clock=trial.seconds,
-        target=config.target,
-        seconds_to_target=reached[config.clock] if reached else None,
-        rounds_to_target=int(reached["rounds"]) if reached else None,
-        steps=dict(zip(names, trial.steps, strict=True)),
-        epsilon=dict(zip(sites, claims, strict=False)),
-        noise={name: each.noise for name, each in zip(sites, ledger.exposures, strict=False)},
-        joules=trial.spent.get("joules"),
-        cost=trial.spent.get("cost"),
-        joules_to_target=reached.get("joules") if reached else None,
-        megabytes_to_target=reached.get("megabytes") if reached else None,
-        bytes_up=sum(r.bytes_up for r in records),
-        bytes_down=sum(r.bytes_down for r in records),
+        seconds_to_target=trial.reached[config.clock] if trial.reached else None,
         wall={
             "seconds": wall,
-            "client_steps_per_second": client_steps / wall if wall else None,
+            "client_steps_per_second": sum(trial.steps) / wall if wall else None,
             "peak_mb": peak_mb(),
         },
     )
+
+
+def run_notes(config: Training, state: Any, ledger: Ledger, begun: Sequence[int]) -> list[str]:
+    """What must be said of privacy and of the judge; `state`: a trial's, or a real server's, whose clients
+    have `begun` so many steps."""
+    spent = ledger.exhausted(ledger.units(begun, state.round))
+    rate, by_data = state.memory.rate, private_settings(config).stops_by_data
+    return [
+        f"Every client's epsilon was spent after {state.round} rounds." if spent else "",
+        no_claim(ledger, by_data),
+        drift.describe(state.memory.judge, rate.first, rate.lr),
+    ]
+
+
+def run_numbers(
+    config: Training,
+    state: Any,
+    ledger: Ledger,
+    begun: Sequence[int],
+    names: Sequence[str],
+    records: list[RoundRecord],
+) -> Json:
+    """What of a summary is the same for simulated and real clients; arguments as for `run_notes`."""
+    claims = ledger.claims(ledger.units(begun, state.round), private_settings(config).stops_by_data)
+    sites, reached = ("every client",) if ledger.by_round else names, state.reached or {}
+    return {
+        "method": config.method,
+        "seed": state.seed,
+        "status": state.status,
+        "rounds": state.round,
+        "clock": config.clock,
+        "virtual_seconds": state.seconds[config.clock],
+        "virtual_seconds_by_clock": state.seconds,
+        "target": config.target,
+        "rounds_to_target": int(reached["rounds"]) if reached else None,
+        "steps": dict(zip(names, state.steps, strict=True)),
+        "epsilon": dict(zip(sites, claims, strict=False)),
+        "noise": {name: each.noise for name, each in zip(sites, ledger.exposures, strict=False)},
+        "joules": state.spent.get("joules"),
+        "cost": state.spent.get("cost"),
+        "joules_to_target": reached.get("joules"),
+        "megabytes_to_target": reached.get("megabytes"),
+        "bytes_up": sum(record.bytes_up for record in records),
+        "bytes_down": sum(record.bytes_down for record in records),
+    }
 
 
 def _best(setup: RunSetup, trial: TrialState) -> Json:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amsfl import drift
 from amsfl.core import scores as core_scores
 from amsfl.core.records import Json
 from amsfl.core.scores import shown_score
@@ -18,8 +17,8 @@ from amsfl.portable import PortableModel
 from amsfl.portable.model import folder_files as model_files
 from amsfl.record import Metrics, RoundRecord, Summary
 from amsfl.record.disk import Content
-from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation import ServeConfig
+from amsfl.simulation.summary import run_notes, run_numbers
 from amsfl.simulation.verdict import verdict
 
 if TYPE_CHECKING:
@@ -116,47 +115,24 @@ def files(
 def summary(server: "FlowerServer", state: ServerState, rounds: list[RoundRecord]) -> Summary:
     """summary.json, as a simulated run's."""
     config, ledger, how = server.config, server.privacy.ledger, (server.method, server.policy, server.end)
-    taken = ledger.units(state.ordered_steps, state.round)
-    spent = ledger.exhausted(taken)
-    by_data = private_settings(config).stops_by_data
-    claims = ledger.claims(taken, by_data)
-    over = f"Every client's epsilon was spent after {state.round} rounds." if spent else ""
-    rate = state.memory.rate
-    judged = drift.describe(state.memory.judge, rate.first, rate.lr)
-    sites = ["every client"] if ledger.by_round else [client.name for client in state.clients]
+    names, begun = [client.name for client in state.clients], state.ordered_steps
+    notes = [server.method.facts.note, *run_notes(config, state, ledger, begun)]
     last: Metrics = {}
     for record in rounds:
         last = last | record.metrics  # not every split is scored in every round
     return Summary(
-        method=config.method,
+        **run_numbers(config, state, ledger, begun, names, rounds),
         data=config.data,
         synthetic=False,
-        note=" ".join(filter(None, [server.method.facts.note, over, no_claim(ledger, by_data), judged])),
-        seed=state.seed,
-        status=state.status,
-        rounds=state.round,
+        note=" ".join(filter(None, notes)),
         accuracy=deciding_split(last).get("accuracy"),
         test_accuracy=last.get("test", {}).get("accuracy"),
         metrics=last,
         local_accuracy=None,
         score=config.score or _usual(last),
         best=_best_round(state, last, config),
-        clock=config.clock,
-        virtual_seconds=state.seconds[config.clock],
-        virtual_seconds_by_clock=state.seconds,
-        target=config.target,
         seconds_to_target=state.reached["elapsed"] if state.reached else None,
-        rounds_to_target=int(state.reached["rounds"]) if state.reached else None,
-        steps={client.name: steps for client, steps in zip(state.clients, state.steps, strict=True)},
-        epsilon=dict(zip(sites, claims, strict=False)),
-        noise={name: each.noise for name, each in zip(sites, ledger.exposures, strict=False)},
-        bytes_up=sum(record.bytes_up for record in rounds),
-        bytes_down=sum(record.bytes_down for record in rounds),
         refused=state.refused,
-        joules=state.spent.get("joules"),
-        cost=state.spent.get("cost"),
-        joules_to_target=state.reached.get("joules") if state.reached else None,
-        megabytes_to_target=state.reached.get("megabytes") if state.reached else None,
         worth=state.worth,
         verdict=verdict(how, rounds, config.clock, state.anchor.size, state.memory.judge),
         wall={

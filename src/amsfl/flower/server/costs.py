@@ -32,7 +32,7 @@ from amsfl.clock.costs import MEGABYTE, Account, accounts
 from amsfl.core import UserError
 from amsfl.drift.plausibility import FAR
 from amsfl.flower import internals, messages
-from amsfl.flower.server.clients import RegisteredClient, bounded
+from amsfl.flower.server.clients import MOST, RegisteredClient, bounded
 from amsfl.flower.server.transport import Arrival
 from amsfl.schedule import Policy
 from amsfl.settings.limits import limits_of
@@ -127,9 +127,10 @@ def scored(old: MeasuredCosts, client: int, elapsed: float) -> MeasuredCosts:
 
 
 def scoring(measured: MeasuredCosts, who: list[int]) -> float | None:
-    """Seconds until the slowest of these has scored a model; None where nobody was seen doing it."""
+    """Seconds until the slowest of these has scored a model; None where nobody was seen doing it. As in
+    `OrderWriter.foreseen` nobody counts for more than MOST times the others' median."""
     usable = [float(np.median(measured.score[place])) for place in who if measured.score[place]]
-    return max(usable) if usable else None
+    return float(bounded(np.array(usable), MOST).max()) if usable else None
 
 
 def costs(measured: MeasuredCosts) -> Costs:
@@ -144,9 +145,10 @@ def costs(measured: MeasuredCosts) -> Costs:
 
 
 def wait(measured: MeasuredCosts) -> float:
-    """Mean seconds that a reply waits for polls and for luck, over all clients."""
+    """Mean seconds that a reply waits for polls and for luck, over all clients; who waits FAR times as
+    long as the others does so by itself."""
     waits = [float(np.median(past)) - min(past) for past in measured.rest if past]
-    return float(np.mean(waits)) if waits else 0.0
+    return float(np.mean(bounded(np.array(waits), FAR))) if waits else 0.0
 
 
 def _noted(columns: list[list[float]], client: int, value: float) -> list[list[float]]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from flwr.app import MessageType
 
+from amsfl import protocol
 from amsfl.clock import RoundEnd, Waiting, results_taken
 from amsfl.clock.round_end import UNGROUPED
 from amsfl.flower import messages
@@ -133,8 +134,10 @@ class OpenOrders:
         ]
         model, now = state.model, self.transport.now()
         letters = []
-        needs = [self.orders.needs_direction(state, order) for order in orders]
-        correction = self.orders.corrects(state, needs)
+        needs = self.orders.needs_direction(state, orders)
+        judge, everyone = state.memory.judge, len(state.clients)
+        correction = protocol.corrects(self.orders.method, judge, state.round, everyone, needs)
+        correction &= state.corrects_well
         for direction in sorted({*needs}):
             some = [order for order, each in zip(orders, needs, strict=True) if each == direction]
             sent = self.orders.sent(model, direction, correction)
@@ -169,12 +172,15 @@ class OpenOrders:
         config, privacy = self.config, self.orders.privacy
         if privacy.clients:
             return privacy.draw_cohort(state, free)
+        # a rule counts results: a client has one in a move, and waits for it, unless nobody else is here
+        waiting = {each.reply.client for each in self.arrived} if self.orders.method.combine else set[int]()
+        others = free - {state.clients[who].node for who in waiting}
         if not self.jobs:
-            return clients.draw(state.clients, free, config.cohort, config.seed, state.round)
+            return clients.draw(state.clients, others or free, config.cohort, config.seed, state.round)
         idle = [
-            who for who, client in enumerate(state.clients) if client.node in free and who not in self.jobs
+            who for who, client in enumerate(state.clients) if client.node in others and who not in self.jobs
         ]
-        places = (config.cohort or len(state.clients)) - len(self.jobs)
+        places = max((config.cohort or len(state.clients)) - len(self.jobs) - len(waiting), 0)
         if places >= len(idle):
             return np.array(idle, int)
         rng = np.random.default_rng([config.seed, self.fillings, FILL_STREAM])

@@ -123,30 +123,26 @@ class OrderWriter:
             direction=model.direction if direction else nothing,
         )
 
-    def corrects(self, state: ServerState, needs: Sequence[bool]) -> bool:
-        """Whether clients' drift is corrected in a round of clients of which some may need the last global
-        step: all of them are in it and were in the one before."""
-        whole = len(needs) == len(state.clients) and not any(needs) and state.round > 0
-        return self.method.arithmetic.second is not None and whole and state.memory.judge.corrects
-
-    def needs_direction(self, state: ServerState, order: messages.Order) -> bool:
-        """Whether a client has to be sent the last global step: it reads along it, and its work was not taken
-        in the round before, or work on older models is, or the run was just resumed."""
-        if not self.readings or self.method.private_rows or state.round == 0:
-            return False
-        forgotten = self.takes_older_work or state.round == self.resumed_round
-        return forgotten or not order.accepted == order.round - 1 == state.round - 1
+    def needs_direction(self, state: ServerState, orders: Sequence[messages.Order]) -> list[bool]:
+        """Which of these orders' clients must be sent the last global step."""
+        if not self.readings or self.method.private_rows:  # nobody reads along it
+            return [False] * len(orders)
+        older = self.takes_older_work or state.round == self.resumed_round
+        return protocol.needs_direction([order.accepted for order in orders], state.round, older)
 
     def foreseen(self, state: ServerState, decision: Decision, cohort: Any, expected: Costs) -> float | None:
         """Seconds that deadlines go by; None before anybody was measured, since some may compile at first.
 
-        How slow a client is that was never measured is its own word, and does not hold up the others.
+        How slow a client is that was never measured is its own word, and does not hold up the others. Nobody
+        counts for more than clients.MOST times the others' median: who always answers just in time would make
+        every deadline longer than the one before.
         """
         if not any(state.measured.rest):
             return None
         seen = np.array([bool(state.measured.rest[who]) for who in cohort])
         most = np.where(seen, np.inf, UNMEASURED / TIMES)
-        return float(np.minimum(client_seconds(expected, cohort, decision.steps), most).max())
+        alone = clients.bounded(client_seconds(expected, cohort, decision.steps), clients.MOST)
+        return float(np.minimum(alone, most).max())
 
     def deadline(self, predicted: float | None, number: int = 0) -> float:
         """How long to wait, in round `number`, for what is predicted to take so long; None: nobody knows."""

@@ -11,9 +11,9 @@ from amsfl.flower.server import clients, scoring
 from amsfl.flower.server.costs import SpendingMeter
 from amsfl.flower.server.reply_checks import AcceptedReply
 from amsfl.flower.server.server_state import ServerState
+from amsfl.planning.context import rate_of
 from amsfl.planning.planner import Decision
 from amsfl.record import RoundRecord
-from amsfl.simulation.event_queue import all_equal
 from amsfl.simulation.round_record import TakenResults, judged
 from amsfl.simulation.round_record import round_record as build_record
 
@@ -108,16 +108,9 @@ def collect(
             "dropped": [[each.client, each.begin - began, each.end - began] for each in dropped],
         }
     ordered = np.array([job.order.steps for job in jobs])
-    decision = Decision(ordered, rate_of(jobs) if jobs else orders.config.lr, plan_seconds, explain)
-    return RoundResults(decision, state.model, replies, orders.bytes_down, seconds, timeline, dropped)
-
-
-def rate_of(jobs: Sequence[OpenOrder]) -> Any:
-    """The learning rate of these orders: one number, one each, or None where nobody knew one."""
     rates = np.array([job.order.lr if job.order.lr_known else np.nan for job in jobs])
-    if np.isnan(rates).any():
-        return None
-    return float(rates[0]) if all_equal(rates) else rates
+    decision = Decision(ordered, rate_of(rates) if jobs else orders.config.lr, plan_seconds, explain)
+    return RoundResults(decision, state.model, replies, orders.bytes_down, seconds, timeline, dropped)
 
 
 def plain_steps(replies: Sequence[AcceptedReply]) -> Any:

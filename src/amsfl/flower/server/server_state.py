@@ -49,6 +49,7 @@ class ServerState:
     reached: dict[str, float] | None = None
     sizes: dict[str, Sizes] = field(default_factory=lambda: {part: [] for part in PARTS})
     refused: int = 0
+    corrects_well: bool = True  # whether drift can be corrected by the clients' mean gradient (update.py)
     tensors: list[TensorSpec] = field(default_factory=list)  # their names, where a client sent them
     best: Vector = field(default_factory=lambda: np.zeros(0, np.float32))  # the model of the best round
     best_buffers: Buffers = field(default_factory=dict)

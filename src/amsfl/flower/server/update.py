@@ -9,6 +9,7 @@ from amsfl import protocol
 from amsfl.clock.staleness import Weight
 from amsfl.combine import middle
 from amsfl.core import Reading, Upload
+from amsfl.drift.plausibility import FAR
 from amsfl.flower import vector_files
 from amsfl.flower.messages import Buffers, GlobalModel, Vector
 from amsfl.flower.server import clients, costs, pieces, reply_checks
@@ -19,6 +20,7 @@ from amsfl.methods import Method
 from amsfl.planning.planner import Planner
 from amsfl.record.tensors import release
 
+LONG = 3.0  # times clients' own gradients: their mean is no longer than they are, but for noise
 Noise = tuple[Any, Any] | None  # what keeps whole clients private (protocol.settle)
 
 
@@ -157,7 +159,9 @@ def learn(
     replies = results.replies
     reading = _readings(replies, float)
     if replies:
-        taken = results.decision._replace(steps=np.array([item.reply.steps for item in replies]))
+        steps = np.array([item.reply.steps for item in replies])
+        # as it was: a site that stops by itself (most_seconds) does fewer steps than were planned
+        taken = results.decision._replace(steps=steps, predicted_seconds=results.seconds)
         state.memory = planner.learn(state.memory, results.cohort, taken, reading, results.agreement)
         _follow_verdict(state, method)
     for item in replies:
@@ -172,7 +176,24 @@ def learn(
             sizes = sorted(sizes)[: (len(sizes) + 1) // 2]
         state.sizes[part] = reply_checks.remember(state.sizes.get(part, []), sizes)
     state.round += 1
+    state.corrects_well = corrects_well(state, method, results, reading)
     return reading
+
+
+def corrects_well(state: ServerState, method: Method, results: RoundResults, reading: Reading) -> bool:
+    """Whether clients' drift can be corrected by the mean gradient that this round leaves.
+
+    Not if it was corrected and somebody had lost its part of the mean before: then this mean is not that of
+    the parts, and stays so as long as it is corrected by. Nor if the mean is more than LONG times as long as
+    clients' own gradients, as false lengths of steps make it. A round without correction sets it right.
+    """
+    if method.arithmetic.second is None or not state.memory.judge.corrects:
+        return True
+    shares = clients.weights(state.clients)[results.cohort]
+    usual = np.average(clients.bounded(np.sqrt(reading.grad_sq), FAR), weights=shares)
+    mean = protocol.sent_state(method, state.server, state.anchor)
+    lost = "correction" in results.decision.explain and any(item.reply.lost_state for item in results.replies)
+    return bool(not lost and vector_files.square(mean) <= (LONG * usual) ** 2)
 
 
 def _readings(replies: Sequence[AcceptedReply], dtype: Any) -> Reading:
