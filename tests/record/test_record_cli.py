@@ -58,6 +58,14 @@ def test_a_run_goes_further(call):
     assert said.exit_code == 0 and "round 3: rounds 3, now 6" in said.stdout and "{" not in said.stdout
 
 
+def test_a_run_does_not_get_shorter_than_it_is(call):
+    assert call("run", *QUICK, "--rounds", 3, "--out", "a").exit_code == 0
+    before = everything(Path("a"))
+    refused(call("resume", "a", "--rounds", 2), "3 rounds on record")
+    assert everything(Path("a")) == before
+    assert call("resume", "a", "--rounds", 3).exit_code == 0
+
+
 def test_a_study_with_more_trials_says_so():
     grown = small.manifest()._replace(kind="study", changed=[{"trials": [2, 3]}])
     assert "trials 2, now 3" in _of(grown)
