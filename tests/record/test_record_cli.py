@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import record_small as small
 from federation_small import SMALL
 from torture import everything, fail_at
 from typer.testing import CliRunner
@@ -14,7 +15,9 @@ from amsfl import record, study
 from amsfl.cli.app import app
 from amsfl.core import UserError
 from amsfl.data import load
+from amsfl.record import disk
 from amsfl.record.lock import Lock
+from amsfl.record.verify import _of
 from amsfl.simulation import provenance
 
 QUICK = ["--data", "digits", "--model", "softmax", "--method", "fedavg", "--engine", "loop", "--steps", "2"]
@@ -51,7 +54,38 @@ def test_a_run_goes_further(call):
     first = next(r.round for r in kept.rounds if r.metrics["holdout"]["accuracy"] >= target)
     again = json.loads(call("resume", "a", "--target", target, "--json").stdout)
     assert (again["rounds"], again["rounds_to_target"], again["target"]) == (6, first, target)
-    assert call("verify", "a").exit_code == 0
+    said = call("verify", "a")
+    assert said.exit_code == 0 and "round 3: rounds 3, now 6" in said.stdout and "{" not in said.stdout
+
+
+def test_a_run_does_not_get_shorter_than_it_is(call):
+    assert call("run", *QUICK, "--rounds", 3, "--out", "a").exit_code == 0
+    before = everything(Path("a"))
+    refused(call("resume", "a", "--rounds", 2), "3 rounds on record")
+    assert everything(Path("a")) == before
+    assert call("resume", "a", "--rounds", 3).exit_code == 0
+
+
+def test_a_study_with_more_trials_says_so():
+    grown = small.manifest()._replace(kind="study", changed=[{"trials": [2, 3]}])
+    assert "trials 2, now 3" in _of(grown)
+
+
+def test_a_report_that_broke_off_is_not_whole(tmp_path, monkeypatch):
+    """As on a full disk: the second file cannot be written."""
+    with monkeypatch.context() as broken, pytest.raises(OSError, match="full"):
+        write = disk.write_atomically
+
+        def until_full(path, content):
+            if path.name == "page":
+                raise OSError("full")
+            write(path, content)
+
+        broken.setattr(disk, "write_atomically", until_full)
+        record.publish(tmp_path, {"table": b"1", "page": b"2"})
+    assert not record.verify(tmp_path).good
+    record.publish(tmp_path, {"table": b"1", "page": b"2"})
+    assert record.verify(tmp_path).good
 
 
 def test_an_ended_run_that_is_resumed_keeps_its_summary(call):

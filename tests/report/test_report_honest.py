@@ -49,6 +49,17 @@ def test_level_is_level():
     assert text.startswith("a and b are level here, at 6.0 virtual seconds.")
 
 
+def test_a_method_that_stopped_before_the_target_is_not_level_with_one_that_reached_it():
+    """The second ran 4 s and missed the target that the first reached after 6 s: it counts with 6 s."""
+    text = advice(describe([source(entry("a", FAST), entry("short", FAST[:2]))], 0.9))
+    assert "level" not in text and "short reached it in 0 of" in text and "times as fast" not in text
+
+
+def test_a_score_that_is_not_on_record_is_refused():
+    with pytest.raises(UserError, match="on record"):
+        describe([source(entry("a", FAST))], 3, "mae")
+
+
 def test_one_trial_is_a_hint():
     study = describe([source(entry("fast", FAST, 1), entry("slow", SLOW, 1))], 0.9)
     text = advice(study)

@@ -102,7 +102,15 @@ def test_a_target_not_reached_counts_as_the_time_it_ran():
 
 def test_a_diverged_trial_counts_as_all_the_time_it_was_given():
     found = measures(trial([0.1, 0.5], status="diverged"), ACCURACY, 0.9, seconds=100)
-    assert found["least_sum"] == 100 and found["least_makespan"] == 25
+    assert found["least_sum"] == 100 and found["least_makespan"] == 25 and found["least_rounds"] == 50
+
+
+def test_rounds_may_end_a_diverged_trial_before_its_seconds():
+    """Two rounds of 2 s, of five and 100 s: the others of the study ended after five rounds as well."""
+    one = trial([0.1, 0.5], status="diverged")
+    found = measures(one, ACCURACY, 0.9, seconds=100, rounds_given=5)
+    assert found["least_sum"] == 10 and found["least_makespan"] == 2.5 and found["least_rounds"] == 5
+    assert measures(one, ACCURACY, 0.9, rounds_given=5)["least_sum"] == 10
 
 
 def test_pairs_are_by_seed():

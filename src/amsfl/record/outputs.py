@@ -55,11 +55,11 @@ def listed(where: Path) -> dict[str, str]:
 
 
 def changed(where: Path) -> list[str]:
-    """Files of ours that are not as they were written."""
+    """Files of ours that are not as they were written, or that a stopped process did not come to write."""
     names = []
     for name, crc in listed(where).items():
         path = where / name
-        if crc and (not path.is_file() or f"{crc32(path.read_bytes()):08x}" != crc):
+        if name != LISTED and (not path.is_file() or f"{crc32(path.read_bytes()):08x}" != crc):
             names.append(name)
     return names
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amsfl.core import UserError
+from amsfl.core.records import Json
 from amsfl.record import disk, folder, outputs, parts, study
 from amsfl.record import run_reader as run
 from amsfl.record.lock import holder
@@ -57,9 +58,16 @@ def verify(where: str | Path) -> Verification:
 
 def _of(manifest: Manifest) -> str:
     made = [f"{key} {manifest.made_from[key]}" for key in ("data", "model") if key in manifest.made_from]
-    changes = [f"changed on the way: {manifest.changed}"] if manifest.changed else []
-    said = [f"a {manifest.kind} of format {manifest.format} by amsfl {manifest.version}", *made, *changes]
-    return ", ".join(said)
+    said = [f"a {manifest.kind} of format {manifest.format} by amsfl {manifest.version}", *made]
+    return ", ".join(said + [_change(change) for change in manifest.changed])
+
+
+def _change(change: Json) -> str:
+    """As in `changed after round 8: rounds 8, now 12`."""
+    pairs = ((name, value) for name, value in change.items() if name != "round")
+    settings = [f"{name} {was}, now {now}" for name, (was, now) in pairs]
+    since = f" after round {change['round']}" if "round" in change else ""
+    return f"changed{since}: {'; '.join(settings)}"
 
 
 def _look(what: str, check: Callable[[], str]) -> FileCheck:

@@ -10,7 +10,7 @@ import numpy as np
 
 from amsfl import clock, record
 from amsfl.clock.costs import MEGABYTE
-from amsfl.core import Remark, Score
+from amsfl.core import Remark, Score, UserError
 from amsfl.data import Dataset
 from amsfl.data.raw_table import Frame
 from amsfl.data.read_table import is_table
@@ -151,6 +151,7 @@ def resume(
     with record.reopen(Path(where), "run") as writer, ExitStack() as stack:
         config = make_config(fingerprint.merge_settings(writer.manifest, changes | own.names()))
         point = writer.last_checkpoint()
+        _check_not_passed(config.rounds if "rounds" in changes else None, point.round if point else 0)
         stack.enter_context(precision(config))
         setup = assemble([config], own)
         ledger = setup.ledgers[0]
@@ -175,6 +176,14 @@ def resume(
         writer.remove_summary()
         hooks = stack.enter_context(callbacks(config, watch, trackers, progress, Path(where)))
         return run_trial(setup, TrialStart(state, trial, done, best), writer, hooks)
+
+
+def _check_not_passed(rounds: int | None, done: int) -> None:
+    """A record of 12 rounds whose settings say 3 would be told wrongly wherever it is compared."""
+    if rounds is not None and rounds < done:
+        raise UserError(
+            f"The run has {done} rounds on record, and rounds is {rounds}; with {done} it ends where it is."
+        )
 
 
 def update_status(

@@ -46,10 +46,10 @@ def _curve_caption(subject: Subject) -> str:
     if max(trials) == 1:
         text = "One trial each."
     elif max(trials) < curves.FEW:
-        text = "Mean over trials; the band holds all of them."
+        text = "Mean over trials; the band and the brackets beside a name hold all of them."
     else:
         few = "" if min(trials) >= curves.FEW else f", all where there are fewer than {curves.FEW}"
-        text = f"Mean over trials; the band is the middle half of them{few}."
+        text = f"Mean over trials; the band and the brackets beside a name: the middle half of them{few}."
     text += f" A curve ends where its last trial does, at the {subject.score.title} of the table."
     text += f" Dotted: the target, {subject.goal}." if subject.target is not None else ""
     if "holdout" in subject.base:

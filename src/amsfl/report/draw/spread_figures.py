@@ -97,7 +97,9 @@ def reliability(subject: Subject) -> DrawnFigure | None:
     axes.plot([0, 1], [0, 1], color=style.INK, linewidth=1, linestyle=(0, (2, 2)))
     for one, bins in pooled:
         confidence, right = np.array(bins).T
-        handles += axes.plot(confidence, right, ms=4.5, label=name(one), **look(one).line_style)
+        line = axes.plot(confidence, right, ms=4.5, label=name(one), **look(one).line_style)
+        line[0].set(clip_on=False, zorder=3)  # marks at 0 and at 1 are not cut
+        handles += line
     axes.set(xlabel="confidence", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
     legend(figure, handles, [name(one) for one, _ in pooled])
     text = (

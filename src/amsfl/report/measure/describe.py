@@ -34,6 +34,8 @@ def describe(sources: list[ReportSource], target: float | None = None, score: st
     clients_are_sites = first.partition in ("column", "site")
     budgets = [one.settings.get("seconds") for one in series]
     methods = _placed([measure(one, judge, goal) for one in series], [source.reference for source in sources])
+    if score and not any(one.numbers(judge.measure("holdout")) for one in methods):
+        raise UserError(f"No {judge.title} is on record here; ask for a score that is, as in --target 0.9.")
     differences = _differences(sources, series, target)
     generated = [facts for facts in data if facts.synthetic]
     banners = [shown(f.note or f"Synthetic data ({f.name}): generated, not measured.") for f in generated]

@@ -8,7 +8,7 @@ from amsfl.clock import CLOCKS
 from amsfl.clock.costs import MEGABYTE
 from amsfl.core import Score
 from amsfl.core.records import Json
-from amsfl.record import RoundRecord
+from amsfl.record import RoundRecord, Summary
 from amsfl.report.measure.read import FinishedTrial, Series, judged
 from amsfl.report.measure.stats import Estimate, estimate
 from amsfl.report.measure.text import shown
@@ -27,9 +27,13 @@ def first_hit(rounds: Sequence[RoundRecord], score: Score, target: float) -> Rou
 
 
 def measures(
-    trial: FinishedTrial, score: Score, target: float | None, seconds: float | None = None
+    trial: FinishedTrial,
+    score: Score,
+    target: float | None,
+    seconds: float | None = None,
+    rounds_given: int | None = None,
 ) -> Measures:
-    """Every measure of a trial; `seconds` is the budget of virtual time."""
+    """Every measure of a trial; `seconds` is the budget of virtual time, `rounds_given` that of rounds."""
     summary, rounds = trial.summary, max(len(trial.rounds), 1)
     spent = summary.virtual_seconds_by_clock
     row: Measures = {
@@ -50,7 +54,9 @@ def measures(
         for split, values in (local or {}).items():
             row |= {f"{name}_{split}_c{client}": value for client, value in enumerate(values, start=1)}
     row |= _details(summary.details)
-    return row if target is None else row | _to_target(trial, score, target, seconds)
+    if target is None:
+        return row
+    return row | _to_target(trial, score, target, _given(summary, seconds, rounds_given))
 
 
 def _details(details: Json) -> Measures:
@@ -64,22 +70,30 @@ def _details(details: Json) -> Measures:
     return row
 
 
-def _to_target(trial: FinishedTrial, score: Score, target: float, seconds: float | None) -> Measures:
+def _given(summary: Summary, seconds: float | None, rounds: int | None) -> float:
+    """How many times as long as it ran a trial was to run: more than once where it diverged."""
+    ran = summary.virtual_seconds_by_clock[summary.clock]
+    if summary.status != "diverged" or not ran or not summary.rounds:
+        return 1.0
+    ends = [end / spent for end, spent in ((seconds, ran), (rounds, summary.rounds)) if end]
+    return max(1.0, min(ends, default=1.0))
+
+
+def _to_target(trial: FinishedTrial, score: Score, target: float, given: float) -> Measures:
     """Time, rounds and joules to the target; `least_*` has what was spent where it was not reached.
 
-    A trial that diverged ended early and counts with its whole budget.
+    A trial that diverged ended early and counts with the time and rounds that it was given.
     """
     hit, summary = first_hit(trial.rounds, score, target), trial.summary
     clock, ran = summary.clock, summary.virtual_seconds_by_clock
-    if summary.status == "diverged" and seconds and ran[clock] < seconds:
-        ran = {name: value * seconds / ran[clock] for name, value in ran.items()}
+    ran = {name: value * given for name, value in ran.items()}
     least = hit.round if hit else summary.rounds
     return {
         "reached": 1.0 if hit else 0.0,
         "rounds_to": float(hit.round) if hit else None,
         "joules_to": _joules(trial, hit.round) if hit else None,
         "least_joules": _joules(trial, least),
-        "least_rounds": float(least),
+        "least_rounds": least if hit else least * given,
         "round_seconds_to": hit.seconds[clock] / hit.round if hit else None,
         **{f"seconds_to_{name}": hit.seconds[name] if hit else None for name in CLOCKS},
         **{f"least_{name}": (hit.seconds if hit else ran)[name] for name in CLOCKS},
@@ -130,8 +144,8 @@ class MeasuredSeries(NamedTuple):
 
 
 def measure(series: Series, score: Score, target: float | None) -> MeasuredSeries:
-    seconds = series.settings.get("seconds")
-    return MeasuredSeries(series, [measures(trial, score, target, seconds) for trial in series.trials])
+    given = series.settings.get("seconds"), series.settings.get("rounds")
+    return MeasuredSeries(series, [measures(trial, score, target, *given) for trial in series.trials])
 
 
 def pairs(ours: MeasuredSeries, theirs: MeasuredSeries, name: str) -> tuple[list[float], list[float]]:

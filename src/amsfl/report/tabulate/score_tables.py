@@ -98,8 +98,8 @@ def time_to_target(subject: Subject) -> ReportTable | None:
     note = (
         f"Virtual time ({subject.clock} clock) to the end of the first round whose {subject.score.title} on "
         f"the {subject.judged_on} is at {bound} {level}; mean over trials, its 95% interval (Student's t). "
-        "A trial that missed the target counts with the whole time it ran; the mean is then a lower bound, "
-        "marked ≥."
+        "A trial that missed the target counts with the whole time it ran, one that diverged with the time "
+        "and rounds that it was given; the mean is then a lower bound, marked ≥."
     )
     accuracy = " accuracy" if subject.score.name == "accuracy" else ""
     title = f"Convergence time and rounds to reach {subject.goal}{accuracy}"

@@ -106,7 +106,7 @@ def _choice(subject: Subject, ranking: Ranking) -> str:
     if not ranking.rivals:
         return f"{missed}{best.label} is the only one better than the base rate: {fact}."
     ties = [one.label for one, _ in ranking.ties]
-    if ties and all(margin and abs(margin.mean - ranking.no_margin) < LEVEL for _, margin in ranking.ties):
+    if ties and all(_are_level(ranking, *tie) for tie in ranking.ties):
         return f"{missed}{_listed([best.label, *ties])} are level here, at {level}."
     if trials == 1:
         lead = f"One trial is a hint, no result: {best.label} leads"
@@ -115,6 +115,12 @@ def _choice(subject: Subject, ranking: Ranking) -> str:
     else:
         lead = f"Use {best.label} in this setting"
     return f"{missed}{lead}: {fact}{_margin(ranking, *(ranking.ties or ranking.rivals)[0])}."
+
+
+def _are_level(ranking: Ranking, other: MeasuredSeries, margin: Estimate | None) -> bool:
+    """Who missed the target counts with the other's time if it ran shorter: that does not make it level."""
+    arrived = other.reached_target or not ranking.by_time
+    return arrived and margin is not None and abs(margin.mean - ranking.no_margin) < LEVEL
 
 
 def _margin(ranking: Ranking, other: MeasuredSeries, margin: Estimate | None) -> str:
@@ -132,9 +138,10 @@ def _margin(ranking: Ranking, other: MeasuredSeries, margin: Estimate | None) ->
     elif other.reached_target:
         text = f", {margin.mean:.2f} times as fast as {other.label}"
     else:
-        hits = int(sum(other.numbers("reached")))
-        text = f", at least {margin.mean:.2f} times as fast as {other.label}, which reached it in "
-        text += f"{hits} of {len(other.values)} trials"
+        hits = f"reached it in {int(sum(other.numbers('reached')))} of {len(other.values)} trials"
+        if margin.mean - ranking.no_margin < LEVEL:
+            return f"; {other.label} {hits}, and ran no longer than that"
+        text = f", at least {margin.mean:.2f} times as fast as {other.label}, which {hits}"
     if margin.low is None or margin.high is None:
         return text
     return f"{text} (95% interval {margin.low:.{digits}f} to {margin.high:.{digits}f})"
@@ -159,7 +166,7 @@ def _final_score(subject: Subject, ranking: Ranking) -> list[str]:
         better = "more accurate" if score.name == "accuracy" else "better"
         return [f"At the end none is surely {better} than all others."]
     if top is ranking.best:
-        return [f"It also ends with the {'highest' if score.larger else 'lowest'} {score.title}."]
+        return [f"{top.label} also ends with the {'highest' if score.larger else 'lowest'} {score.title}."]
     by = f"{margin.mean:.1f} points higher" if score.most == 1 else f"{margin.mean:.3g} lower"
     return [f"If {score.title} at the end counts more: {top.label} ends {by}."]
 

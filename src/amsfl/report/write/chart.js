@@ -117,7 +117,8 @@ const amsfl = (() => {
       for (const kind of ["base", "target"])
         if (split[kind] != null && split[kind] > bottom && split[kind] < top) {
           draw(svg, "path", { class: kind, d: `M${LEFT} ${y(split[kind])}H${width - RIGHT}` });
-          draw(svg, "text", { class: "named", x: LEFT + 4, y: y(split[kind]) - 4 }, kind === "base" ? "base rate" : "target");
+          const above = y(split[kind]) - 4, fits = above > TOP + 6;
+          draw(svg, "text", { class: "named", x: LEFT + 4, y: fits ? above : above + 18 }, kind === "base" ? "base rate" : "target");
         }
       for (const place of [...places].reverse()) lines(place, x, y, places.length);
       plot = { places, x, y, far, width, height, axis, cursor: draw(svg, "g", {}) };
