@@ -89,3 +89,17 @@ def test_a_table_without_data_before_it(call):
     assert json.loads(done.stdout)["data"] == "csv:rows.csv"
     twice = call("run", "rows.csv", "--data", "digits")
     assert twice.exit_code == 2 and "rows.csv" in twice.stderr and "digits" in twice.stderr
+
+
+def test_a_sweep_is_a_table_and_goes_on(call, tmp_path):
+    pytest.importorskip("pandas")
+    words = ["lr=0.05,0.5", "--out=kept", "--json", *(word for word in QUICK if word[:5] != "--lr=")]
+    first = call("sweep", "seed=0", *words)
+    rows = json.loads(first.stdout)
+    assert first.exit_code == 0, first.output
+    assert [(row["lr"], row["seed"]) for row in rows] == [(0.05, 0), (0.5, 0)]
+    again = call("sweep", "seed=0,1", *words)
+    assert json.loads(again.stdout)[0] == rows[0] and "4 of 4 runs" in again.stderr
+    assert len((tmp_path / "kept" / "sweep.csv").read_text().splitlines()) == 5
+    for wrong in (["lr"], ["lr=0.1", "lr=0.2"], ["lrr=0.1"], ["lr=fast"]):
+        assert call("sweep", *wrong).exit_code == 2

@@ -17,6 +17,7 @@ from amsfl.cli import (
     reproduce,
     run,
     site,
+    sweep,
     tune,
     verify,
     watch,
@@ -56,7 +57,7 @@ COMMANDS = {  # the first page of --help: one story from a table to real clients
     "The model of a run": (predict.evaluate, predict.explain, predict.export),
     "Runs and studies": (
         *(reproduce.reproduce, reproduce.report, run.resume, watch.watch, verify.verify, tune.tune),
-        *(worth.worth, check.check, bench.bench),
+        *(sweep.sweep, worth.worth, check.check, bench.bench),
     ),
     "Real clients": (plan.plan, calibrate.calibrate, forecast.forecast, site.supernode, site.doctor),
     "What there is": (lists.methods, lists.profiles),
