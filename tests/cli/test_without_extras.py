@@ -71,6 +71,7 @@ REFUSED = [  # mistakes that need no extra: each command's error path
     ["run", "--method", "fedavgg"],
     ["compare", "--methods", "fedavgg"],
     ["tune", "--level", "slow", "--data", "digits"],
+    ["sweep", "lr"],
     ["reproduce", "--config", "none.toml"],
     ["report", "nowhere"],
     ["resume", "nowhere"],
