@@ -26,7 +26,7 @@ from amsfl.settings.privacy import privacy_remarks, private_settings
 from amsfl.settings.remarks import remarks
 from amsfl.simulation import provenance
 from amsfl.simulation.components import precision
-from amsfl.simulation.observers import Watch, callbacks
+from amsfl.simulation.observers import Watch, observers
 from amsfl.simulation.result import Result, from_kept, model_files
 from amsfl.simulation.rounds import begin, models_of, rehearse
 from amsfl.simulation.run_trial import TrialStart, load_trial, run_trial
@@ -92,7 +92,7 @@ def run(
             writer = None
             if where:
                 writer = stack.enter_context(record.create(where, provenance.manifest(setup, first), force))
-            hooks = stack.enter_context(callbacks(config, watch, trackers, progress, where))
+            hooks = stack.enter_context(observers(config, watch, trackers, progress, where))
             return run_trial(setup, TrialStart(state, trials[0], []), writer, hooks)
 
 
@@ -174,7 +174,7 @@ def resume(
             writer.end(ended, model_files(result))  # should somebody have lost or changed the model
             return result
         writer.remove_summary()
-        hooks = stack.enter_context(callbacks(config, watch, trackers, progress, Path(where)))
+        hooks = stack.enter_context(observers(config, watch, trackers, progress, Path(where)))
         return run_trial(setup, TrialStart(state, trial, done, best), writer, hooks)
 
 

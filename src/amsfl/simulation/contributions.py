@@ -67,7 +67,7 @@ def state(setup: RunSetup, trial: TrialState, model: Array) -> dict[str, Any]:
 
 def _enter(setup: RunSetup, move: Array, trial: TrialState, plan: RoundPlan, result: RoundResult) -> None:
     index, own = trial.index, trial.ledger
-    verdict = trial.memory.judge.verdict if setup.method.judges else Verdict.NONE
+    verdict = trial.memory.judge.verdict if setup.judges else Verdict.NONE
     if own is None:
         own = ledger.open_ledger(setup.task.shards.weights[index], setup.task.dim)
     own, trial.best_ledger = ledger.judged(own, trial.best_ledger, verdict)

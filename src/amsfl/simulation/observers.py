@@ -1,15 +1,23 @@
 """Who hears of a run's rounds: the caller's own callback, a notebook's line, trackers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
-from amsfl.record import RoundRecord
+from amsfl.record import RoundRecord, Summary
 from amsfl.settings.definitions import Training
 from amsfl.simulation import progress
-from amsfl.track import RunCallbacks, RunInfo, TrackerSpec, make, tracking
+from amsfl.track import RunInfo, TrackerSpec, make, tracking
 
 Watch = Callable[[RoundRecord], None]
+
+
+class Observers(NamedTuple):
+    """Who hears of every round, one after another, and what hears of the end."""
+
+    on_round: Sequence[Watch]
+    on_end: Callable[[Summary | None], None]
 
 
 def run_info(config: Training, out: Path | None = None, among: str = "") -> RunInfo:
@@ -19,27 +27,23 @@ def run_info(config: Training, out: Path | None = None, among: str = "") -> RunI
 
 
 @contextmanager
-def callbacks(
+def observers(
     config: Training,
     watch: Watch | None = None,
     track: TrackerSpec = None,
     wants_line: bool | None = False,
     out: Path | None = None,
-) -> Iterator[RunCallbacks]:
-    """One `on_round` and one `on_end` for all; the caller's own callback comes last, it may stop the run."""
+) -> Iterator[Observers]:
+    """All of a run's; the caller's own callback comes last, it may stop the run."""
     with ExitStack() as stack:
         show = stack.enter_context(progress.line(wants_line))
-        trackers = stack.enter_context(tracking(make(track), run_info(config, out)))
-        listeners: list[Watch] = [trackers.on_round]
+        chosen = make(track)
+        trackers = stack.enter_context(tracking(chosen, run_info(config, out)))
+        listeners: list[Watch] = [trackers.on_round] if chosen else []
         if show:
             listeners.append(
                 lambda record: show(progress.share(record, config), progress.describe(record, config))
             )
         if watch:
             listeners.append(watch)
-
-        def on_round(record: RoundRecord) -> None:
-            for listener in listeners:
-                listener(record)
-
-        yield RunCallbacks(on_round, trackers.on_end)
+        yield Observers(listeners, trackers.on_end)

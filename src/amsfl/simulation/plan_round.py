@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from amsfl import clock
 from amsfl.planning import decisions
-from amsfl.planning.context import Decision, all_equal, rate_of
+from amsfl.planning.context import Decision
 from amsfl.record.schema import Array
 from amsfl.settings.privacy import private_settings
 from amsfl.simulation import dispatch, event_queue
-from amsfl.simulation.event_queue import ServerMove
+from amsfl.simulation.event_queue import ServerMove, all_equal, rate_of
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
@@ -126,7 +126,7 @@ def _decision(trial: TrialState, move: ServerMove) -> Decision:
 
 def _seconds(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:
     """This round's seconds by both clocks; by `sum`, clients' own seconds add up."""
-    if move.whole and setup.conditions[trial.index].calm:
+    if move.whole and setup.conditions[trial.index] is None:
         costs = dispatch.costs_of(setup, trial.index, move.jobs)
         return clock.round_seconds(costs, move.jobs["client"], move.jobs["steps"])
     work = event_queue.join_jobs(move.jobs, move.dropped)
@@ -155,6 +155,6 @@ def _advance(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> None:
     over = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
     if setup.mechanism is not None and not over:
         over = ledger.exhausted(ledger.units(trial.steps_begun, trial.round))
-    if trial.round >= config.last_round or over or clock.over_limit(config, trial.spent):
+    if trial.round >= setup.last_rounds[trial.index] or over or clock.over_limit(config, trial.spent):
         trial.status = "finished"
     event_queue.tidy(trial.queue, trial.round)

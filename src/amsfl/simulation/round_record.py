@@ -107,7 +107,7 @@ def simulated_round(
     if costs.fedavg_seconds is not None and not setup.policy.constant:
         fedavg = costs.fedavg_seconds[clients] + setup.profiles[index].step_seconds[clients] * steps
         explained["extra_seconds"] = (planned - fedavg).tolist()
-    if setup.method.judges:
+    if setup.judges:
         explained |= judged(trial.memory)
     if "joules" in own.spent:
         explained["client_joules"] = costs.accounts["joules"].of(clients, steps).tolist()

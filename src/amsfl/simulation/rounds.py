@@ -37,9 +37,10 @@ def rounds(
         started = time.perf_counter()
         plans = plan_rounds(setup, running, at_once)  # who works how much: planning/, event_queue.py
         states, results = run_rounds(setup, state, plans)  # local steps and the server's move: engines/
-        for plan, result in zip(plans, results, strict=True):
-            learn_from(setup, plan, result)  # what readings say of the next plan: planning/
-        if setup.method.judges:
+        if setup.learns:  # what readings say of the next plan: planning/
+            for plan, result in zip(plans, results, strict=True):
+                learn_from(setup, plan, result)
+        if setup.judges:
             states = follow_verdicts(setup, states, plans[-1])  # back to a better model: drift/judge.py
         scores = evaluate(setup, states, plans)
         wall = (time.perf_counter() - started) / len(plans)
@@ -153,8 +154,6 @@ def make_orders(setup: RunSetup, plan: RoundPlan, number: int) -> Orders:
 
 def learn_from(setup: RunSetup, plan: RoundPlan, result: RoundResult) -> None:
     """Update every trial's planner memory from its round's readings."""
-    if setup.policy.constant and not setup.method.facts.own_rate and not setup.method.judges:
-        return
     readings = [
         RoundReadings(
             each.after.memory,
