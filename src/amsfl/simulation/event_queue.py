@@ -143,11 +143,11 @@ def _next_instant(queue: EventQueue, now: float, end: RoundEnd) -> float:
         return float(here["arrives"][-1])
     closing = min((each for each in queue.waiting.deadlines(end) if each > now), default=np.inf)
     # open stay those before their deadline, and those of which somebody has arrived
-    here = {*queue.arrived["arrival_group"].tolist()} if queue.open_groups else set()
+    arrived = {*queue.arrived["arrival_group"].tolist()} if queue.open_groups else set()
     queue.open_groups = {
         name: each
         for name, each in queue.open_groups.items()
-        if each.latest is None or each.latest > now or name in here
+        if each.latest is None or each.latest > now or name in arrived
     }
     then = float(queue.jobs["arrives"].min())
     if closing < then:
