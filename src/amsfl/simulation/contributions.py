@@ -76,8 +76,9 @@ def _enter(setup: RunSetup, move: Array, trial: TrialState, plan: RoundPlan, res
         shares = setup.weights[index, jobs["client"]]
         mix = mix_of(setup.method, shares, jobs["steps"])
         counts = np.array(mix) if mix else shares  # a rule does not say how much each counts
-        path = jobs["lr"] * jobs["steps"]
-        parts = ledger.RoundParts(jobs["client"], counts, result.uploads[index], path)
+        uploads, path = result.by_trial[index].uploads, jobs["lr"] * jobs["steps"]
+        assert uploads is not None  # engines keep them where there is a ledger
+        parts = ledger.RoundParts(jobs["client"], counts, uploads, path)
         own = ledger.enter(own, parts, move)
     trial.ledger = own
 

@@ -21,7 +21,7 @@ from amsfl.record import RoundRecord
 from amsfl.simulation import contributions, dispatch, stale_work
 from amsfl.simulation.detailed_scores import ranked
 from amsfl.simulation.plan_round import RoundPlan, allowance, plan_rounds, rounds_at_once
-from amsfl.simulation.round_record import RoundResult, result_by_trial, simulated_round
+from amsfl.simulation.round_record import RoundResult, TrialResult, result_by_trial, simulated_round
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
@@ -99,29 +99,20 @@ def _run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, R
             stale_work.remember(setup, state, index, each)
     whole = {index: each for index, each in plan.items() if each.move.whole}
     others = {index: each for index, each in plan.items() if index not in whole}
-    result = RoundResult({}, {}, {}, uploads={})
+    settled: dict[int, TrialResult] = {}
     if others:
         state = stale_work.on_host(state)
         stale_work.compute(setup, state, others)
-        for index, each in others.items():
-            settled = stale_work.settle(setup, state, index, each)
-            result.readings[index], result.weighed[index], result.agreement[index] = settled[:3]
-            result.uploads[index] = settled[3]
-    if whole:
-        number = next(iter(whole.values())).version
-        if isinstance(state.anchor, np.ndarray):
-            state = setup.engine.from_host(state)
-        orders = make_orders(setup, whole, number)
-        state, outcome = setup.engine.round(state, orders, number, keep=_keeps_uploads(setup))
-        own = result_by_trial(setup, outcome, whole)
-        result = RoundResult(
-            result.readings | own.readings,
-            result.weighed | own.weighed,
-            result.agreement | own.agreement,
-            own.deltas,
-            result.uploads | own.uploads,
-        )
-    return state, result
+        settled = {index: stale_work.settle(setup, state, index, each) for index, each in others.items()}
+    if not whole:
+        return state, RoundResult(settled)
+    number = next(iter(whole.values())).version
+    if isinstance(state.anchor, np.ndarray):
+        state = setup.engine.from_host(state)
+    orders = make_orders(setup, whole, number)
+    state, outcome = setup.engine.round(state, orders, number, keep=_keeps_uploads(setup))
+    together, deltas = result_by_trial(setup, outcome, whole)
+    return state, RoundResult(settled | together, deltas)
 
 
 def _keeps_uploads(setup: RunSetup) -> bool:
@@ -159,8 +150,8 @@ def learn_from(setup: RunSetup, plan: RoundPlan, result: RoundResult) -> None:
             each.after.memory,
             each.cohort,
             each.decision,
-            setup.attackers.report(index, each.cohort, result.readings[index]),  # as clients report them
-            result.agreement[index],
+            setup.attackers.report(index, each.cohort, result.by_trial[index].reading),  # as clients report
+            result.by_trial[index].agreement,
         )
         for index, each in plan.items()
     ]
