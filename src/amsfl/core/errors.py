@@ -1,4 +1,4 @@
-"""Errors that a user can mend: they say what is wrong, why, and what to type; packages that may be missing."""
+"""Errors that a user can mend: they say what is wrong, why, and what to type. Missing packages."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -32,15 +32,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'fedavg'?)` for an unknown word, or the list of what there is.
-
-    Args:
-        word: What was typed.
-        known: What there is.
-
-    Returns:
-        Text to put behind a sentence.
-    """
+    """` (did you mean 'fedavg'?)` for an unknown word, or the list of what there is."""
     names = list(known)
     close = get_close_matches(word.lower(), names, n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else f" (known: {listed(names)})"

@@ -64,12 +64,6 @@ def fair(least: float = 0.5) -> Policy:
 
     Slow clients and those whose steps are worth little get few steps by worth per second, and the model then
     fits their rows last. `least` = 0 is `price`, 1 gives everybody the same.
-
-    Args:
-        least: From 0 to 1.
-
-    Returns:
-        The policy.
     """
     if not 0 <= least <= 1:
         raise UserError(f"The policy 'fair' takes a number from 0 to 1 for least, not {least:g}.")

@@ -50,7 +50,7 @@ def details(
         detailed["importance"] = column_importance(setup, params)
     if task.classes:
         detailed["splits"] = {
-            split: of_classes(_wide(forward(params, split)), np.asarray(y))
+            split: of_classes(forward(params, split).astype(np.float64), np.asarray(y))
             for split, (_, y) in task.evals.items()
         }
     if setup.mechanism is not None:  # scores on training rows would leave without noise
@@ -98,12 +98,9 @@ def ranked(setup: RunSetup, params: Array, split: str) -> Json:
     """
     if not np.isfinite(params).all():
         return {}
-    scores = of_classes(_wide(outputs(setup.task)(params, split)), np.asarray(setup.task.evals[split][1]))
+    predicted = outputs(setup.task)(params, split).astype(np.float64)
+    scores = of_classes(predicted, np.asarray(setup.task.evals[split][1]))
     return {name: scores[name] for name in ("auc", "macro_auc")}
-
-
-def _wide(logits: Array) -> Array:
-    return np.asarray(logits, np.float64)
 
 
 def _by_client(task: Task, logits: Array, order: Array, sizes: list[int]) -> list[Json]:
@@ -124,7 +121,7 @@ def _errors_by_client(task: Task, logits: Array, order: Array, sizes: list[int])
     scores = []
     for mine in np.split(order, np.cumsum(sizes)[:-1]):
         y = np.asarray(task.y)[mine]
-        off, unit = _wide(logits[mine])[:, 0] - y, task.unit
+        off, unit = logits[mine].astype(np.float64)[:, 0] - y, task.unit
         errors = Errors(
             np.abs(off).mean()[None] * unit, (off**2).mean()[None] * unit**2, float(y.var()) * unit**2
         )

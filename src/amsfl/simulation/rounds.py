@@ -14,13 +14,12 @@ from amsfl.core.records import Array, Json
 from amsfl.core.scores import judge_round, worth
 from amsfl.engines import Orders, State, metrics
 from amsfl.engines.task import Matrix
-from amsfl.planning import decisions
 from amsfl.planning.context import RoundReadings, start
 from amsfl.planning.learning import learn
 from amsfl.record import RoundRecord
 from amsfl.simulation import contributions, dispatch, stale_work
 from amsfl.simulation.detailed_scores import ranked
-from amsfl.simulation.plan_round import RoundPlan, allowance, plan_rounds, rounds_at_once
+from amsfl.simulation.plan_round import RoundPlan, plan_rounds, rounds_at_once
 from amsfl.simulation.round_record import RoundResult, TrialResult, result_by_trial, simulated_round
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
@@ -67,14 +66,6 @@ def begin(setup: RunSetup) -> tuple[State, list[TrialState]]:
         for index, (seed, context) in enumerate(zip(setup.task.seeds, setup.contexts, strict=True))
     ]
     return setup.engine.start(), trials
-
-
-def rehearse(setup: RunSetup, trial: TrialState) -> None:
-    """Plan the first round and throw the plan away: too small a budget raises before a folder is made."""
-    allowed = allowance(setup, trial)
-    cohort = dispatch.draw_clients(setup, trial, allowed)
-    request = dispatch.plan_request(setup, trial, cohort, allowed)
-    decisions.decide([setup.contexts[trial.index]], [request])
 
 
 def run_rounds(setup: RunSetup, state: State, plans: list[RoundPlan]) -> tuple[State, list[RoundResult]]:
