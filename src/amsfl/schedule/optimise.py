@@ -23,6 +23,7 @@ from amsfl.schedule.lagrange import Charges, spent
 from amsfl.schedule.price import Solution
 from amsfl.schedule.price import solve as by_price
 from amsfl.schedule.problem import (
+    COLUMNS,
     REASONS,
     Floats,
     Ints,
@@ -42,7 +43,6 @@ from amsfl.schedule.problem import (
     worthless,
 )
 
-COLUMNS = ("weights", "step_seconds", "comm_seconds", "gain", "drift", "t_max")
 Solver = Callable[[Problem, Ints, Charges], Solution]
 TURNS = 100  # Dinkelbach settles in three to six
 DEADLINES = 64  # deadlines tried with an approximate solver and further resources

@@ -89,7 +89,5 @@ def describe(record: RoundRecord, config: Training) -> str:
 
 def share(record: RoundRecord, config: Training) -> float:
     """How much of a run is done, by rounds or by seconds."""
-    parts = [record.round / config.last_round]
-    if config.seconds:
-        parts.append(record.seconds[config.clock] / config.seconds)
-    return max(parts)
+    by_seconds = record.seconds[config.clock] / config.seconds if config.seconds else 0.0
+    return max(record.round / config.last_round, by_seconds)

@@ -14,6 +14,7 @@ from amsfl.engines.outputs import RowScorer, holdout_scorer
 from amsfl.engines.private_gradients import check_rows_apart
 from amsfl.planning import planner
 from amsfl.planning.context import PlannerContext, RoundTerms, planner_context
+from amsfl.planning.learning import learns
 from amsfl.privacy import Ledger, Mechanism
 from amsfl.privacy.ledger import NOTHING
 from amsfl.schedule import Policy
@@ -200,10 +201,9 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     ]
     stale, share = (end.weight, end.size) if end.overlap else (None, None)
     whole_rounds = [each is None and end.waits_for_all for each in conditions]
-    learns = method.facts.own_rate or method.judges or not policy.constant
-    # what a round computes, or who takes part by chance, is not known rounds before
-    by_chance = method.private_rows is not None or method.private_clients is not None
-    unforeseen = learns or method.facts.cooling or by_chance
+    plans_anew = learns(method, policy)
+    by_chance = method.private_rows is not None or method.private_clients is not None  # who takes part
+    unforeseen = plans_anew or method.facts.cooling or by_chance
     return RunSetup(
         config,
         list(configs),
@@ -233,7 +233,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         conditions,
         [each.last_round for each in configs],
         whole_rounds,
-        learns,
+        plans_anew,
         method.judges,
         engine.max_span > 1 and all(whole_rounds) and not unforeseen,
         holdout_scorer(job) if config.worth else None,
