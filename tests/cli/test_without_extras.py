@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from federation_small import python
 
-from amsfl.core.optional import EXTRAS
+from amsfl.core.errors import EXTRAS
 
 OTHERS = ("IPython", "equinox", "flax", "haiku", "onnxruntime", "optax", "selenium")  # of tests and examples
 HIDE = f"""

@@ -56,7 +56,7 @@ def test_a_frame_without_pandas_is_a_sentence(result, monkeypatch):
             raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
         return real(name, *rest, **more)
 
-    monkeypatch.setattr("amsfl.core.optional.import_module", no_pandas)
+    monkeypatch.setattr("amsfl.core.errors.import_module", no_pandas)
     with pytest.raises(UserError, match=r"to_frame\(\) needs pandas: pip install 'amsfl\[frames\]'"):
         result.to_frame()
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from amsfl import sampling
-from amsfl.clock.csv_lines import cells
-from amsfl.clock.sites import Floats
+from amsfl.clock.sites import Floats, cells
 from amsfl.core import UserError, nearest
 
 Stretch = tuple[float, float]

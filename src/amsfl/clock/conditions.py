@@ -26,10 +26,6 @@ class ClientConditions:
     failure: Floats | None = None  # chance that a round comes to nothing
     window: Window | None = None  # when clients are there
 
-    @property
-    def calm(self) -> bool:
-        return self.jitter is None and self.failure is None and self.window is None
-
     def begin(self, client: int, now: float) -> float:
         """The moment from `now` on at which a client can start."""
         return now if self.window is None else max(now, self.window(client, now)[0])
@@ -77,8 +73,8 @@ class ClientConditions:
 
 def client_conditions(
     profile: Profile, seed: int, availability: str, jitter: float, failure: float, names: Sequence[str] = ()
-) -> ClientConditions:
-    """What the settings say for all clients, or the profile's table for each."""
+) -> ClientConditions | None:
+    """What the settings say for all clients, or the profile's table for each; None: nothing happens."""
     table = {} if profile.sites is None else profile.sites.columns
 
     def column(name: str, everyone: float) -> Floats | None:
@@ -99,7 +95,8 @@ def client_conditions(
         window: Window | None = chain(on, off, seed)
     else:
         window = presence(availability, profile.clients, seed, names)
-    return ClientConditions(column("jitter", jitter), column("failure", failure), window)
+    parts = column("jitter", jitter), column("failure", failure), window
+    return None if all(part is None for part in parts) else ClientConditions(*parts)
 
 
 def _luck(seed: int, clients: Array, numbers: Array) -> tuple[Floats, Floats, Floats, Floats]:

@@ -1,7 +1,9 @@
-"""Errors that a user can mend: they say what is wrong, why, and what to type."""
+"""Errors that a user can mend: they say what is wrong, why, and what to type. Missing packages."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
 
 MOST = 40  # names in a sentence
 
@@ -30,15 +32,39 @@ def listed(names: Iterable[str]) -> str:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """` (did you mean 'fedavg'?)` for an unknown word, or the list of what there is.
-
-    Args:
-        word: What was typed.
-        known: What there is.
-
-    Returns:
-        Text to put behind a sentence.
-    """
+    """` (did you mean 'fedavg'?)` for an unknown word, or the list of what there is."""
     names = list(known)
     close = get_close_matches(word.lower(), names, n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else f" (known: {listed(names)})"
+
+
+EXTRAS = {  # of amsfl, by the package that is missing
+    "cryptography": "flower",
+    "dp_accounting": "privacy",
+    "flwr": "flower",
+    "mlflow": "mlflow",
+    "onnx": "export",
+    "openpyxl": "excel",
+    "pandas": "frames",
+    "peft": "lora",
+    "tensorboard": "tensorboard",
+    "torch": "torch",
+    "transformers": "lora",
+    "wandb": "wandb",
+}
+
+
+def missing(error: ModuleNotFoundError) -> str:
+    """What to type where an optional package is missing; empty for any other package."""
+    package = (error.name or "").partition(".")[0]
+    extra = EXTRAS.get(package)
+    return f"This needs {package}, which is not installed: pip install 'amsfl[{extra}]'." if extra else ""
+
+
+def need(package: str, extra: str, what: str) -> Any:
+    """The package, or a sentence with what installs it: `need("pandas", "frames", "to_frame()")`."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        why = "" if getattr(error, "name", "") in (package, None) else f" ({error})"
+        raise UserError(f"{what} needs {package.split('.')[0]}{why}: pip install 'amsfl[{extra}]'.") from None

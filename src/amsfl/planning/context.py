@@ -11,7 +11,7 @@ from amsfl import drift
 from amsfl.clock import Costs
 from amsfl.clock.sites import Floats
 from amsfl.core import Reading, UserError
-from amsfl.core.records import Array, Json, Number
+from amsfl.core.records import Json
 from amsfl.drift import plausibility
 from amsfl.methods import Method
 from amsfl.planning.signals import ReportedMeans
@@ -70,19 +70,6 @@ class Decision(NamedTuple):
     part: float = 1.0  # of the rate that clients find, where none is known
     cut: float = 1.0  # of the method's longest step, how many times
     correction: float = 0.0  # 1: clients' drift is corrected, by a vector that is sent beside the model
-
-
-def rate_of(lr: Array) -> Number:
-    """The learning rate of jobs that began with these: one number, one each, or None: nobody knew one."""
-    if np.isnan(lr).any():
-        return None
-    return float(lr[0]) if all_equal(lr) else lr
-
-
-def all_equal(column: Array) -> bool:
-    """Whether all entries are the same; NaN is the same as NaN."""
-    first = column[0]
-    return bool((column == first).all() or (first != first and (column != column).all()))
 
 
 class PlannerContext(NamedTuple):

@@ -163,8 +163,10 @@ def _decision(context: PlannerContext, request: PlanRequest, posed: PosedProblem
 def _at_its_rate(context: PlannerContext, request: PlanRequest, decision: Decision) -> Decision:
     """With the learning rate and the cut of this round, which a plan that is kept does not have."""
     rate, loosest = request.memory.rate, context.method.facts.loosest
-    cut = drift.cut(rate, loosest)
-    reasons = decision.explain | {"cut": cut} if loosest > 1 else decision.explain
+    cut, reasons = 1.0, decision.explain
+    if loosest > 1:
+        cut = drift.cut(rate, loosest)
+        reasons = reasons | {"cut": cut}
     if request.correction:
         reasons = reasons | {"correction": request.correction}
     return decision._replace(

@@ -6,8 +6,15 @@ import numpy as np
 
 from amsfl import drift
 from amsfl.core import Reading
+from amsfl.methods import Method
 from amsfl.planning.context import PlannerContext, PlannerMemory, RoundReadings, part_over
 from amsfl.planning.signals import fold_in
+from amsfl.schedule import Policy
+
+
+def learns(method: Method, policy: Policy) -> bool:
+    """Whether rounds change what the next ones are planned by."""
+    return method.facts.own_rate or method.judges or not policy.constant
 
 
 def learn(contexts: Sequence[PlannerContext], rounds: Sequence[RoundReadings]) -> list[PlannerMemory]:
@@ -15,7 +22,7 @@ def learn(contexts: Sequence[PlannerContext], rounds: Sequence[RoundReadings]) -
     memories = [each.memory for each in rounds]
     groups: dict[tuple[int, bool], list[int]] = {}
     for place, (context, each) in enumerate(zip(contexts, rounds, strict=True)):
-        if context.method.facts.own_rate or context.method.judges or not context.policy.constant:
+        if learns(context.method, context.policy):
             groups.setdefault((len(each.cohort), context.policy.readings), []).append(place)
     for places in groups.values():
         fresh = _learn_together([contexts[place] for place in places], [rounds[place] for place in places])

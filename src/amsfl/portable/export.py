@@ -5,7 +5,7 @@ from keyword import iskeyword
 from pathlib import Path
 
 from amsfl.core import UserError, nearest
-from amsfl.core.optional import need
+from amsfl.core.errors import need
 from amsfl.portable.model import PortableModel, folder_files
 from amsfl.record import publish
 

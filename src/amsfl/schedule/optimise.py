@@ -1,9 +1,11 @@
 """From a solver for fixed limits to a plan, with a budget or without one.
 
 Without a budget U(t)/T(t), gain per second, is maximised. Under `sum` by Dinkelbach's iteration: with rate
-lambda charged for every second, t maximises U - lambda T; its own rate is the next lambda (where nothing else
-is limited, gain_rate.py). Under `makespan` by a search over deadlines: all plans between two deadlines are
-worth at most bound(later)/earlier a second, which rules out most of them.
+lambda charged for every second, t maximises U - lambda T; its own rate is the next lambda. Where nothing is
+limited, nobody's steps stand in another's way: each client takes those that are worth more than lambda c_i,
+in closed form (problem.count_worthwhile), and problems of as many clients are rows of one array, each with
+the numbers that it would have alone, to the bit. Under `makespan` by a search over deadlines: all plans
+between two deadlines are worth at most bound(later)/earlier a second, which rules out most of them.
 
 A plan's bound is on U within the budget; without a budget it is the best rate anybody could reach, times
 the plan's own seconds, so that gap/seconds certifies the rate.
@@ -11,21 +13,26 @@ the plan's own seconds, so that gap/seconds certifies the rate.
 
 import heapq
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from amsfl.core import Plan
-from amsfl.schedule.gain_rate import is_unlimited, plan_all
+from amsfl.core.records import Json
 from amsfl.schedule.lagrange import Charges, spent
 from amsfl.schedule.price import Solution
 from amsfl.schedule.price import solve as by_price
 from amsfl.schedule.problem import (
+    COLUMNS,
     REASONS,
     Floats,
     Ints,
     Problem,
     by_deadline,
     caps,
+    client_seconds,
+    count_worthwhile,
+    gains,
     rate,
     seconds,
     steps_between,
@@ -37,6 +44,7 @@ from amsfl.schedule.problem import (
 )
 
 Solver = Callable[[Problem, Ints, Charges], Solution]
+TURNS = 100  # Dinkelbach settles in three to six
 DEADLINES = 64  # deadlines tried with an approximate solver and further resources
 EVENTS = 1024  # so few step endings are sorted rather than searched further
 
@@ -67,6 +75,47 @@ def optimise_all(problems: Sequence[Problem]) -> list[Plan]:
         for place, plan in zip(places, plan_all([problems[place] for place in places]), strict=True)
     }
     return [plans[place] if place in plans else optimise(each) for place, each in enumerate(problems)]
+
+
+def is_unlimited(problem: Problem) -> bool:
+    return problem.kind == "sum" and problem.budget is None and not problem.resources
+
+
+def plan_all(problems: Sequence[Problem]) -> list[Plan]:
+    """The plans of problems without limits that share their curve and have as many clients each."""
+    columns: Json = {name: np.stack([getattr(each, name) for each in problems]) for name in COLUMNS}
+    whole = replace(problems[0], **columns)
+    steps, ceiling = _rates(whole)
+    took, total = client_seconds(whole, steps).sum(-1), gains(whole, steps).sum(-1)
+    why = np.where(worthless(whole, steps), 3, np.where(steps >= whole.t_max, 2, 1))
+    numbers = zip(
+        took.tolist(), total.tolist(), (ceiling * took).tolist(), (total / took).tolist(), strict=True
+    )
+    words = map(tuple, REASONS[why].tolist())
+    return [Plan(mine, *each, reasons) for mine, each, reasons in zip(steps, numbers, words, strict=True)]
+
+
+def _rates(problem: Problem) -> tuple[Ints, Floats]:
+    """Dinkelbach: steps, and of every problem a rate that no plan exceeds."""
+    top, comm = useful(problem), problem.comm_seconds.sum(-1)
+    steps = np.ones_like(top)
+    shortest = client_seconds(problem, steps).sum(-1)
+    best, ceiling = gains(problem, steps).sum(-1) / shortest, np.full(len(top), np.inf)
+    going = np.full(len(top), True)
+    for _ in range(TURNS):
+        charge = best[:, None] * problem.step_seconds
+        candidate = count_worthwhile(problem, charge, top)
+        gained = gains(problem, candidate)
+        # U - best T <= excess for every plan, so U/T <= best + excess/T.
+        excess = (gained - charge * candidate).sum(-1) - best * comm
+        high = best + np.where(excess < 0, 0.0, excess) / shortest
+        ceiling = np.where(going & (high < ceiling), high, ceiling)
+        reached = gained.sum(-1) / client_seconds(problem, candidate).sum(-1)
+        going &= ~(reached <= best * (1 + 1e-14))
+        if not going.any():
+            break
+        steps, best = np.where(going[:, None], candidate, steps), np.where(going, reached, best)
+    return steps, np.where(best > ceiling, best, ceiling)
 
 
 def explain_steps(problem: Problem, steps: Ints, bound: float, price: float) -> Plan:
@@ -114,7 +163,7 @@ def _rate(problem: Problem, solve: Solver) -> tuple[Ints, float]:
     top, comm = useful(problem), float(problem.comm_seconds.sum())
     steps = np.ones_like(top)
     shortest, best, ceiling = seconds(problem, steps), rate(problem, steps), np.inf
-    for _ in range(100):
+    for _ in range(TURNS):
         answer = solve(problem, top, Charges(cost, room, best * problem.step_seconds))
         # U - best T <= excess for every plan, so U/T <= best + excess/T.
         excess = answer.bound - best * comm

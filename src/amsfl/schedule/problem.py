@@ -14,6 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from amsfl.core.records import Json
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Curve = Literal["linear", "geometric"]
@@ -21,6 +23,7 @@ Kind = Literal["sum", "makespan"]
 
 TOLERANCE = 1e-9  # relative: 3 steps of 0.1 s fit a budget of 0.3 s, whatever binary fractions say
 TINY = float(np.finfo(np.float64).tiny)
+COLUMNS = ("weights", "step_seconds", "comm_seconds", "gain", "drift", "t_max")  # of a Problem
 REASONS = np.array(["budget", "rate", "cap", "drift"], object)  # what stops a client, where worth decides
 
 
@@ -182,16 +185,7 @@ def used(resource: Resource, steps: Ints) -> float:
 
 def subset(problem: Problem, keep: Ints) -> Problem:
     """The problem of some of the clients; budget and limits stay as they are."""
-    return replace(
-        problem,
-        weights=problem.weights[keep],
-        step_seconds=problem.step_seconds[keep],
-        comm_seconds=problem.comm_seconds[keep],
-        gain=problem.gain[keep],
-        drift=problem.drift[keep],
-        t_max=problem.t_max[keep],
-        resources=tuple(
-            replace(r, per_step=r.per_step[keep], per_round=r.per_round[keep]) for r in problem.resources
-        ),
-        clients=tuple(problem.clients[i] for i in keep),
-    )
+    columns: Json = {name: getattr(problem, name)[keep] for name in COLUMNS}
+    limits = (replace(r, per_step=r.per_step[keep], per_round=r.per_round[keep]) for r in problem.resources)
+    clients = tuple(problem.clients[i] for i in keep)
+    return replace(problem, **columns, resources=tuple(limits), clients=clients)

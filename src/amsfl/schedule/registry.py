@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
-from amsfl.core import Kind, Plan
-from amsfl.schedule.asynchronous import plan_alone
+import numpy as np
+
+from amsfl.core import Kind, Plan, UserError
 from amsfl.schedule.exact import exact as solve_exactly
-from amsfl.schedule.fair import fair
 from amsfl.schedule.greedy import solve as one_by_one
-from amsfl.schedule.optimise import optimise, optimise_all
+from amsfl.schedule.lagrange import tighten
+from amsfl.schedule.optimise import as_plan, optimise, optimise_all
 from amsfl.schedule.policy import Policy, Signals
-from amsfl.schedule.problem import Problem
+from amsfl.schedule.problem import Problem, caps, curve_worth, summed_limits, within
 from amsfl.schedule.published_rules import adacomm, decaying, speed, wang
 from amsfl.schedule.simple import fill, fixed, printed
 
@@ -34,6 +35,49 @@ def _together(problems: Sequence[Problem], signals: Sequence[Signals]) -> list[P
     if all(each.stale is None for each in signals):
         return optimise_all(problems)
     return [_by_price(*each) for each in zip(problems, signals, strict=True)]
+
+
+def plan_alone(problem: Problem, signals: Signals) -> Plan:
+    """t maximises s(age) U(t) / (c t + b), client by client: gain per second, and old work counts less.
+
+    Who is away for c t + b seconds misses (c t + b) / interval moves of the server: the age of its work.
+    Each has an equal part of what further limits leave.
+    """
+    cost, room = summed_limits(problem)
+    top = tighten(caps(problem), cost, room / len(problem.weights))
+    steps = np.ones(len(problem.weights), np.int64)
+    for i in range(len(steps)):
+        t = np.arange(1, int(top[i]) + 1)
+        client = (problem.weights[i], problem.gain[i], problem.drift[i])
+        gained = np.cumsum(curve_worth(problem.curve, *client, t - 1))
+        seconds = problem.step_seconds[i] * t + problem.comm_seconds[i]
+        value = gained / seconds
+        if signals.stale is not None and signals.interval:
+            value = value * np.array([signals.stale(age) for age in seconds / signals.interval])
+        steps[i] = t[np.argmax(value)]
+    why = np.where(steps < top, "drift", np.where(top < problem.t_max, "budget", "cap"))
+    return as_plan(problem, steps, tuple(why.tolist()))
+
+
+def fair(least: float = 0.5) -> Policy:
+    """The steps of `price`, but nobody has fewer than `least` times the most; less where a budget is tight.
+
+    Slow clients and those whose steps are worth little get few steps by worth per second, and the model then
+    fits their rows last. `least` = 0 is `price`, 1 gives everybody the same.
+    """
+    if not 0 <= least <= 1:
+        raise UserError(f"The policy 'fair' takes a number from 0 to 1 for least, not {least:g}.")
+
+    def plan(problem: Problem, signals: Signals) -> Plan:
+        best = optimise(problem)
+        for floor in range(int(np.ceil(least * np.max(best.steps))), 0, -1):
+            raised = np.maximum(best.steps, np.minimum(floor, problem.t_max))
+            if within(problem, raised):
+                why = np.where(raised > best.steps, "fixed", best.why)
+                return as_plan(problem, raised, tuple(why.tolist()))
+        return best
+
+    return Policy("fair", plan, readings=True, steps=False)
 
 
 def greedy() -> Policy:

@@ -15,21 +15,9 @@ from amsfl.settings.definitions import RunConfig, ServeConfig, Serving, Settings
 Config = TypeVar("Config", bound=Settings)
 LARGEST = 1_000_000  # bytes of a settings file
 OWN_OF_A_TRIAL = {
-    *("attack", "epsilon", "delta", "noise"),
-    *("availability", "jitter", "failure", "stragglers"),
-    *(
-        "seed",
-        "partition",
-        "profile",
-        "clock",
-        "steps",
-        "epochs",
-        "lr",
-        "lr_decay",
-        "budget",
-        "policy_options",
-    ),
-    *("budget_joules", "budget_megabytes", "joules", "megabytes"),
+    *("attack", "epsilon", "delta", "noise", "availability", "jitter", "failure", "stragglers"),
+    *("seed", "partition", "profile", "clock", "steps", "epochs", "lr", "lr_decay", "policy_options"),
+    *("budget", "budget_joules", "budget_megabytes", "joules", "megabytes"),
     *("rounds", "seconds", "target", "stop_at_target"),
 }
 SHOWN = 60  # characters of a wrong value

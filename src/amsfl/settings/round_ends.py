@@ -23,16 +23,20 @@ def takes_older_work(end: RoundEnd) -> bool:
     return end.overlap or (not end.waits_for_all and end.late == "stale")
 
 
-def conditions_of(config: RunConfig, profile: clock.Profile, names: Sequence[str]) -> clock.ClientConditions:
-    """What happens to clients on their way, if the clock can tell."""
+def conditions_of(
+    config: RunConfig, profile: clock.Profile, names: Sequence[str]
+) -> clock.ClientConditions | None:
+    """What happens to clients on their way, if the clock can tell; None: nothing."""
     conditions = clock.client_conditions(
         profile, config.seed, config.availability, config.jitter, config.failure, names
     )
+    if conditions is None:
+        return None
     if conditions.window is not None and config.clock != "makespan":
         raise UserError(
             "Clients that come and go work side by side, not one after another; add --clock makespan."
         )
-    if not conditions.calm and config.local_accuracy:
+    if config.local_accuracy:
         raise UserError("Clients' own models are scored where all come in; leave --local-accuracy out.")
     return conditions
 

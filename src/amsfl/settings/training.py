@@ -1,8 +1,9 @@
 """Settings of what is trained, by which method and for how long, in simulations and on real clients."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     Field,
     SerializerFunctionWrapHandler,
     ValidationInfo,
@@ -28,7 +29,9 @@ PLANNED_STEPS_AT_MOST = 64  # planned steps of a round: beyond this no estimate 
 class Training(DataSettings):
     """What is trained, by which method and for how long: in a simulation and on real clients alike."""
 
-    method: str = Field("amsfl", description="how clients learn together; `amsfl methods` lists them")
+    method: Annotated[str, AfterValidator(METHODS.spelling)] = Field(
+        "amsfl", description="how clients learn together; `amsfl methods` lists them"
+    )
     options: dict[str, float] = Field({}, description="a hyper-parameter of the method, as in mu=0.1")
     policy: str = Field("auto", description="rule that chooses the steps; auto: the method's own")
     policy_options: dict[str, float] = Field({}, description="a number of the policy's, as in steps=10")
@@ -69,7 +72,7 @@ class Training(DataSettings):
     )
     clients: int = Field(5, ge=1, le=1_000_000, description="how many clients there are")
     cohort: int | None = Field(None, ge=1, description="clients drawn for a round; all by default")
-    clock: str = Field(
+    clock: Annotated[str, AfterValidator(check_clock)] = Field(
         "auto",
         description="sum: one client after another; makespan: all at once; auto: makespan for your own data",
     )
@@ -97,7 +100,7 @@ class Training(DataSettings):
     seconds: float | None = Field(
         None, gt=0, le=1e12, description="stop after so many seconds: virtual ones, or real clients' own"
     )
-    score: str = Field(
+    score: Annotated[str, AfterValidator(check_name)] = Field(
         "",
         description="score of the hold-out that counts: accuracy, f1, auc, f1:CLASS, r2, mae; docs/scores.md",
     )
@@ -175,11 +178,6 @@ class Training(DataSettings):
         description="share of clients whose deltas are to stay whole: their clip follows it; 0: it stays",
     )
 
-    @field_validator("method")
-    @classmethod
-    def _method(cls, value: str) -> str:
-        return METHODS.spelling(value)
-
     @model_validator(mode="before")
     @classmethod
     def _choose_clock(cls, values: Any) -> Any:
@@ -204,22 +202,12 @@ class Training(DataSettings):
         values: dict[str, Any] = write(self)
         return values if self.epochs is None else {key: values[key] for key in values if key != "steps"}
 
-    @field_validator("clock")
-    @classmethod
-    def _clock(cls, value: str) -> str:
-        return check_clock(value)
-
     @field_validator("extrapolation")
     @classmethod
     def _extrapolation(cls, value: float) -> float:
         if 0 < value <= 1:
             raise ValueError("FedExP's largest step is above 1, as in 4; 0 leaves it out")
         return value
-
-    @field_validator("score")
-    @classmethod
-    def _score(cls, value: str) -> str:
-        return check_name(value)
 
     @field_validator("target")
     @classmethod

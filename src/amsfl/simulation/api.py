@@ -8,9 +8,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from amsfl import clock, record
+from amsfl import record
 from amsfl.clock.costs import MEGABYTE
-from amsfl.core import Remark, Score, UserError
+from amsfl.core import Remark, UserError
 from amsfl.data import Dataset
 from amsfl.data.raw_table import Frame
 from amsfl.data.read_table import is_table
@@ -26,9 +26,10 @@ from amsfl.settings.privacy import privacy_remarks, private_settings
 from amsfl.settings.remarks import remarks
 from amsfl.simulation import provenance
 from amsfl.simulation.components import precision
-from amsfl.simulation.observers import Watch, callbacks
+from amsfl.simulation.observers import Watch, observers
+from amsfl.simulation.plan_round import decide_now, is_over
 from amsfl.simulation.result import Result, from_kept, model_files
-from amsfl.simulation.rounds import begin, models_of, rehearse
+from amsfl.simulation.rounds import begin, models_of
 from amsfl.simulation.run_trial import TrialStart, load_trial, run_trial
 from amsfl.simulation.setup import RunSetup, assemble
 from amsfl.simulation.trial import TrialState
@@ -84,7 +85,7 @@ def run(
         for line in (*on_data, *setting_remarks(setup), *on_privacy):
             warnings.warn(line, Remark, stacklevel=2)
         state, trials = begin(setup)
-        rehearse(setup, trials[0])
+        decide_now(setup, trials)  # too small a budget raises before a folder is made
         first = (
             setup.engine.models_to_host(state.anchor) if where or setup.engine.needs_all_processes else None
         )
@@ -92,7 +93,7 @@ def run(
             writer = None
             if where:
                 writer = stack.enter_context(record.create(where, provenance.manifest(setup, first), force))
-            hooks = stack.enter_context(callbacks(config, watch, trackers, progress, where))
+            hooks = stack.enter_context(observers(config, watch, trackers, progress, where))
             return run_trial(setup, TrialStart(state, trials[0], []), writer, hooks)
 
 
@@ -154,8 +155,7 @@ def resume(
         _check_not_passed(config.rounds if "rounds" in changes else None, point.round if point else 0)
         stack.enter_context(precision(config))
         setup = assemble([config], own)
-        ledger = setup.ledgers[0]
-        check_longer(writer.manifest.settings, private_settings(config), ledger)
+        check_longer(writer.manifest.settings, private_settings(config), setup.ledgers[0])
         state, (trial,) = begin(setup)
         machine = provenance.machine(setup, setup.engine.models_to_host(state.anchor))
         fingerprint.check_same(writer.manifest, provenance.made_from(setup), machine, anyway)
@@ -165,8 +165,7 @@ def resume(
             arrays = {"history": np.zeros((1, len(trial.steps), 0), setup.task.dtype)} | point.arrays
             state = setup.engine.from_host(State(*(arrays[name] for name in State._fields)))
         writer.change(config.model_dump(), machine, trial.round)
-        private_end = ledger.exhausted(ledger.units(trial.steps_begun, trial.round))
-        update_status(trial, config, setup.score, done, private_end)
+        update_status(setup, trial, done)
         ended = writer.ended()
         now = (trial.status, trial.round, config.target, setup.score.name)
         if ended and (ended.status, ended.rounds, ended.target, ended.score) == now:
@@ -174,7 +173,7 @@ def resume(
             writer.end(ended, model_files(result))  # should somebody have lost or changed the model
             return result
         writer.remove_summary()
-        hooks = stack.enter_context(callbacks(config, watch, trackers, progress, Path(where)))
+        hooks = stack.enter_context(observers(config, watch, trackers, progress, Path(where)))
         return run_trial(setup, TrialStart(state, trial, done, best), writer, hooks)
 
 
@@ -186,14 +185,10 @@ def _check_not_passed(rounds: int | None, done: int) -> None:
         )
 
 
-def update_status(
-    trial: TrialState, config: RunConfig, score: Score, done: Sequence[RoundRecord], private_end: bool = False
-) -> None:
-    """Whether a trial has ended by the settings it goes on with: its end and its target may have moved.
-
-    `private_end`: nobody has any privacy left.
-    """
-    first = next((r for r in done if score.met(r.metrics.get("holdout", {}), config.target)), None)
+def update_status(setup: RunSetup, trial: TrialState, done: Sequence[RoundRecord]) -> None:
+    """Whether a trial has ended by the settings it goes on with: its end and its target may have moved."""
+    config = setup.config
+    first = next((r for r in done if setup.score.met(r.metrics.get("holdout", {}), config.target)), None)
     if first is None:
         trial.reached = None
     elif trial.reached is None or trial.reached["rounds"] != first.round:  # the target has moved
@@ -203,10 +198,7 @@ def update_status(
             spent["joules"] = sum(r.joules or 0.0 for r in until)
         trial.reached = {**first.seconds, **spent, "rounds": first.round}
     over = (
-        private_end
-        or trial.round >= config.last_round
-        or (config.seconds is not None and trial.seconds[config.clock] >= config.seconds)
-        or clock.over_limit(config, trial.spent) is not None
+        is_over(setup, trial)
         or (config.stop_after > 0 and trial.stale >= config.stop_after)
         or (trial.reached is not None and config.stop_at_target)
     )

@@ -179,9 +179,9 @@ def check_ledger(config: Training, clients: int) -> None:
 
 
 def check_shared(
-    config: RunConfig, end: clock.RoundEnd, conditions: Iterable[clock.ClientConditions]
+    config: RunConfig, end: clock.RoundEnd, conditions: Iterable[clock.ClientConditions | None]
 ) -> None:
-    if config.shard_model > 1 and not (end.waits_for_all and all(each.calm for each in conditions)):
+    if config.shard_model > 1 and not (end.waits_for_all and all(each is None for each in conditions)):
         raise UserError(
             "Where not all are waited for, or some fail or go, models under way lie on the host, where there "
             "is no place for one that devices share; leave --shard-model out, or use --round-end all and "

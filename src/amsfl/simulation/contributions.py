@@ -67,7 +67,7 @@ def state(setup: RunSetup, trial: TrialState, model: Array) -> dict[str, Any]:
 
 def _enter(setup: RunSetup, move: Array, trial: TrialState, plan: RoundPlan, result: RoundResult) -> None:
     index, own = trial.index, trial.ledger
-    verdict = trial.memory.judge.verdict if setup.method.judges else Verdict.NONE
+    verdict = trial.memory.judge.verdict if setup.judges else Verdict.NONE
     if own is None:
         own = ledger.open_ledger(setup.task.shards.weights[index], setup.task.dim)
     own, trial.best_ledger = ledger.judged(own, trial.best_ledger, verdict)
@@ -76,8 +76,9 @@ def _enter(setup: RunSetup, move: Array, trial: TrialState, plan: RoundPlan, res
         shares = setup.weights[index, jobs["client"]]
         mix = mix_of(setup.method, shares, jobs["steps"])
         counts = np.array(mix) if mix else shares  # a rule does not say how much each counts
-        path = jobs["lr"] * jobs["steps"]
-        parts = ledger.RoundParts(jobs["client"], counts, result.uploads[index], path)
+        uploads, path = result.by_trial[index].uploads, jobs["lr"] * jobs["steps"]
+        assert uploads is not None  # engines keep them where there is a ledger
+        parts = ledger.RoundParts(jobs["client"], counts, uploads, path)
         own = ledger.enter(own, parts, move)
     trial.ledger = own
 

@@ -1,4 +1,4 @@
-"""What one number hides, taken once at the end: confusion, AUC, calibration, every client's own rows."""
+"""What one number hides, taken at the end: confusion, AUC, calibration, columns, every client's own rows."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -6,15 +6,20 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from amsfl.core.records import Json
+from amsfl.core.scores import UNBALANCED
 from amsfl.data.describe import is_own_table
 from amsfl.engines import Errors, Scores, Task, devices, metrics
+from amsfl.engines.models import tensors
 from amsfl.engines.outputs import outputs
 from amsfl.engines.scores import class_metrics
+from amsfl.portable import compute
+from amsfl.portable.importance import column_spans, permutation_importance
 from amsfl.record.schema import Array
 from amsfl.simulation.class_scores import of_classes
-from amsfl.simulation.column_importance import column_importance
 from amsfl.simulation.components import client_labels, precision
 from amsfl.simulation.setup import RunSetup
+
+ROWS, COLUMNS = 2000, 300  # of a table at most, for importances: some seconds
 
 
 def detailed_scores(setup: RunSetup, models: Sequence[Array] | Array) -> list[Json]:
@@ -45,7 +50,7 @@ def details(
         detailed["importance"] = column_importance(setup, params)
     if task.classes:
         detailed["splits"] = {
-            split: of_classes(_wide(forward(params, split)), np.asarray(y))
+            split: of_classes(forward(params, split).astype(np.float64), np.asarray(y))
             for split, (_, y) in task.evals.items()
         }
     if setup.mechanism is not None:  # scores on training rows would leave without noise
@@ -59,6 +64,33 @@ def details(
     return detailed
 
 
+def column_importance(setup: RunSetup, params: Array) -> list[Json]:
+    """Which columns of a table the model goes by, on rows of the hold-out.
+
+    Empty where the data are no table of columns, or the network is the user's own.
+    """
+    recipe, model, task = setup.data.recipe, setup.task.model, setup.task
+    if recipe is None or not model.layers or not 0 < len(recipe.columns) <= COLUMNS:
+        return []
+    x, y = setup.data.evals["holdout"]
+    some = np.linspace(0, len(y) - 1, min(len(y), ROWS)).astype(int)
+    x, y, named = x[some], np.asarray(y)[some], tensors(model, task.arrays(params))
+    shares = np.bincount(y) / len(y) if setup.data.classes else np.zeros(1)
+    name = "r2" if not setup.data.classes else "AUC" if UNBALANCED <= shares.max() < 1 else "accuracy"
+
+    def score(x: Array) -> float:
+        predicted = np.asarray(compute.logits(model.layers, named, x), np.float64)
+        if name == "accuracy":
+            return float((predicted.argmax(1) == y).mean())
+        if name == "AUC":
+            return float(of_classes(predicted, y)["macro_auc"])
+        return float(1 - ((predicted[:, 0] - y) ** 2).sum() / max(((y - y.mean()) ** 2).sum(), 1e-30))
+
+    owners = np.zeros(len(y), np.int64)  # rows of the hold-out are the server's
+    importances = permutation_importance(name, score, x, column_spans(recipe), owners)
+    return [each._asdict() for each in importances]
+
+
 def ranked(setup: RunSetup, params: Array, split: str) -> Json:
     """AUC of a model on a split, where the run goes by it.
 
@@ -66,12 +98,9 @@ def ranked(setup: RunSetup, params: Array, split: str) -> Json:
     """
     if not np.isfinite(params).all():
         return {}
-    scores = of_classes(_wide(outputs(setup.task)(params, split)), np.asarray(setup.task.evals[split][1]))
+    predicted = outputs(setup.task)(params, split).astype(np.float64)
+    scores = of_classes(predicted, np.asarray(setup.task.evals[split][1]))
     return {name: scores[name] for name in ("auc", "macro_auc")}
-
-
-def _wide(logits: Array) -> Array:
-    return np.asarray(logits, np.float64)
 
 
 def _by_client(task: Task, logits: Array, order: Array, sizes: list[int]) -> list[Json]:
@@ -92,7 +121,7 @@ def _errors_by_client(task: Task, logits: Array, order: Array, sizes: list[int])
     scores = []
     for mine in np.split(order, np.cumsum(sizes)[:-1]):
         y = np.asarray(task.y)[mine]
-        off, unit = _wide(logits[mine])[:, 0] - y, task.unit
+        off, unit = logits[mine].astype(np.float64)[:, 0] - y, task.unit
         errors = Errors(
             np.abs(off).mean()[None] * unit, (off**2).mean()[None] * unit**2, float(y.var()) * unit**2
         )

@@ -54,7 +54,7 @@ def invite(
         _assign_groups(setup, trial, jobs)
     queue.count(jobs)
     costs = costs_of(setup, index, jobs)
-    if conditions.calm:
+    if conditions is None:
         jobs["arrives"] = now + clock.client_seconds(costs, clients, jobs["steps"])
     else:
         work, link = costs.step_seconds[clients] * jobs["steps"], costs.comm_seconds[clients]
@@ -84,7 +84,7 @@ def _available_clients(
     If nobody is available or at work, these are the clients that come back first.
     """
     conditions = setup.conditions[trial.index]
-    if conditions.window is None:
+    if conditions is None or conditions.window is None:
         return draw_clients(setup, trial, allowed), now
     clients = draw_clients(setup, trial, allowed, lambda client: conditions.begin(client, now) <= now)
     if not len(clients):

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, check_progress, results_taken
-from amsfl.core.records import Json
-from amsfl.planning.context import Decision, all_equal
+from amsfl.core.records import Json, Number
+from amsfl.planning.context import Decision
 from amsfl.record.schema import Array
 
 JOB = np.dtype(
@@ -38,6 +38,7 @@ JOB = np.dtype(
     ]
 )
 NOBODY: Array = np.zeros(0, JOB)
+ARRAYS = ("jobs", "arrived", "dropped")
 PAIRS = ("numbers", "reasons", "begun", "taken", "open_groups")  # dicts whose keys are numbers
 
 
@@ -60,6 +61,15 @@ class EventQueue:
     predicted: float | None = None  # seconds that the plan gives the last who were invited
     table: dict[str, Array] = field(default_factory=dict)  # by place: what a job began from and came to
 
+    @property
+    def waiting(self) -> Waiting:
+        return Waiting(self.started, self.predicted, self.open_groups)
+
+    def taken_now(self, now: float, end: RoundEnd) -> Array:
+        """Which of the arrived results the server moves with now; none: it waits."""
+        groups = self.arrived["arrival_group"], self.jobs["arrival_group"]
+        return results_taken(end, self.waiting, *groups, now)
+
     def count(self, jobs: Array) -> None:
         """Count steps when a job starts, also of jobs that fail later: they spend privacy, too."""
         for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
@@ -67,16 +77,14 @@ class EventQueue:
 
     def dump(self) -> Json:
         """For JSON, whose keys are text; without the table of models."""
-        arrays = {key: getattr(self, key).tolist() for key in ("jobs", "arrived", "dropped")}
+        arrays = {key: getattr(self, key).tolist() for key in ARRAYS}
         pairs = {key: list(getattr(self, key).items()) for key in PAIRS}
         whole = vars(self) | arrays | pairs
         return {key: value for key, value in whole.items() if key not in ("table", "plan_for_all")}
 
     @classmethod
     def load(cls, dumped: Json, table: dict[str, Array]) -> "EventQueue":
-        arrays = {
-            key: np.array([tuple(row) for row in dumped[key]], JOB) for key in ("jobs", "arrived", "dropped")
-        }
+        arrays = {key: np.array([tuple(row) for row in dumped[key]], JOB) for key in ARRAYS}
         pairs: Json = {key: dict(dumped.get(key, ())) for key in PAIRS}
         pairs["open_groups"] = {name: ArrivalGroup(*each) for name, each in pairs["open_groups"].items()}
         return cls(**dumped | arrays | pairs, table=table)
@@ -97,7 +105,7 @@ Invite = Callable[[float], Array]
 def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite: Invite) -> ServerMove:
     """Let time pass until the server moves; `invite(now)` returns the jobs of clients that start then."""
     moments, most = 0, 1
-    while not (chosen := _taken_now(queue, now, end)).any():
+    while not (chosen := queue.taken_now(now, end)).any():
         fresh = queue.invited != version
         if fresh:
             queue.started, queue.invited = now, version
@@ -124,16 +132,6 @@ def _select(jobs: Array, chosen: Array) -> Array:
     return jobs[chosen] if 0 < count < len(jobs) else jobs if count else NOBODY
 
 
-def _taken_now(queue: EventQueue, now: float, end: RoundEnd) -> Array:
-    """Which of the arrived results the server moves with now; none: it waits."""
-    arrived, expected = queue.arrived["arrival_group"], queue.jobs["arrival_group"]
-    return results_taken(end, _waiting(queue), arrived, expected, now)
-
-
-def _waiting(queue: EventQueue) -> Waiting:
-    return Waiting(queue.started, queue.predicted, queue.open_groups)
-
-
 def _next_instant(queue: EventQueue, now: float, end: RoundEnd) -> float:
     """Go to the next moment at which a job arrives or a deadline passes, and return it.
 
@@ -143,26 +141,21 @@ def _next_instant(queue: EventQueue, now: float, end: RoundEnd) -> float:
         queue.jobs, here = NOBODY, queue.jobs[queue.jobs["arrives"].argsort(kind="stable")]
         _arrive(queue, here)
         return float(here["arrives"][-1])
-    closing = min((each for each in _waiting(queue).deadlines(end) if each > now), default=np.inf)
-    queue.open_groups = _still_open(queue, now)
+    closing = min((each for each in queue.waiting.deadlines(end) if each > now), default=np.inf)
+    # open stay those before their deadline, and those of which somebody has arrived
+    arrived = {*queue.arrived["arrival_group"].tolist()} if queue.open_groups else set()
+    queue.open_groups = {
+        name: each
+        for name, each in queue.open_groups.items()
+        if each.latest is None or each.latest > now or name in arrived
+    }
     then = float(queue.jobs["arrives"].min())
     if closing < then:
         return closing
     come = queue.jobs["arrives"] == then
-    here = in_order(queue.jobs[come])
-    queue.jobs = queue.jobs[~come]
-    _arrive(queue, here)
+    first, queue.jobs = in_order(queue.jobs[come]), queue.jobs[~come]
+    _arrive(queue, first)
     return then
-
-
-def _still_open(queue: EventQueue, now: float) -> dict[int, ArrivalGroup]:
-    """Groups that are before their deadline, or of which somebody has arrived."""
-    here = {*queue.arrived["arrival_group"].tolist()} if queue.open_groups else set()
-    return {
-        name: each
-        for name, each in queue.open_groups.items()
-        if each.latest is None or each.latest > now or name in here
-    }
 
 
 def _arrive(queue: EventQueue, here: Array) -> None:
@@ -226,11 +219,20 @@ def tidy(queue: EventQueue, version: int) -> None:
     """After a move, forget numbers below the server's own, and reasons of jobs that are over."""
     queue.numbers = {who: number for who, number in queue.numbers.items() if number >= version}
     queue.taken = {who: last for who, last in queue.taken.items() if last >= version - 1}
-    if not len(queue.jobs) and not len(queue.arrived):
-        queue.reasons = {}
-        return
     alive = set(under_way(queue)["group"].tolist())
     queue.reasons = {group: reasons for group, reasons in queue.reasons.items() if group in alive}
+
+
+def rate_of(lr: Array) -> Number:
+    """The learning rate of jobs that began with these: one number, one each, or None: nobody knew one."""
+    if np.isnan(lr).any():
+        return None
+    return float(lr[0]) if all_equal(lr) else lr
+
+
+def all_equal(column: Array) -> bool:
+    """Whether all entries are the same; NaN is the same as NaN."""
+    return bool((column == column[0]).all() or np.isnan(column).all())
 
 
 def reasons_of(queue: EventQueue, jobs: Array) -> Json:

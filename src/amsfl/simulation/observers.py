@@ -1,15 +1,25 @@
 """Who hears of a run's rounds: the caller's own callback, a notebook's line, trackers."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from amsfl.record import RoundRecord
+from amsfl.core.scores import shown_score
+from amsfl.record import RoundRecord, Summary
 from amsfl.settings.definitions import Training
-from amsfl.simulation import progress
-from amsfl.track import RunCallbacks, RunInfo, TrackerSpec, make, tracking
+from amsfl.track import RunInfo, TrackerSpec, make, tracking
+
+BAR = 20  # letters
 
 Watch = Callable[[RoundRecord], None]
+
+
+class Observers(NamedTuple):
+    """Who hears of every round, one after another, and what hears of the end."""
+
+    on_round: Sequence[Watch]
+    on_end: Callable[[Summary | None], None]
 
 
 def run_info(config: Training, out: Path | None = None, among: str = "") -> RunInfo:
@@ -19,27 +29,65 @@ def run_info(config: Training, out: Path | None = None, among: str = "") -> RunI
 
 
 @contextmanager
-def callbacks(
+def observers(
     config: Training,
     watch: Watch | None = None,
     track: TrackerSpec = None,
     wants_line: bool | None = False,
     out: Path | None = None,
-) -> Iterator[RunCallbacks]:
-    """One `on_round` and one `on_end` for all; the caller's own callback comes last, it may stop the run."""
+) -> Iterator[Observers]:
+    """All of a run's; the caller's own callback comes last, it may stop the run."""
     with ExitStack() as stack:
-        show = stack.enter_context(progress.line(wants_line))
-        trackers = stack.enter_context(tracking(make(track), run_info(config, out)))
-        listeners: list[Watch] = [trackers.on_round]
+        show = stack.enter_context(line(wants_line))
+        chosen = make(track)
+        trackers = stack.enter_context(tracking(chosen, run_info(config, out)))
+        listeners: list[Watch] = [trackers.on_round] if chosen else []
         if show:
-            listeners.append(
-                lambda record: show(progress.share(record, config), progress.describe(record, config))
-            )
+            listeners.append(lambda record: show(share(record, config), describe(record, config)))
         if watch:
             listeners.append(watch)
+        yield Observers(listeners, trackers.on_end)
 
-        def on_round(record: RoundRecord) -> None:
-            for listener in listeners:
-                listener(record)
 
-        yield RunCallbacks(on_round, trackers.on_end)
+def in_notebook() -> bool:
+    """Whether a Jupyter kernel shows what we print; IPython is not imported to find out."""
+    import sys
+
+    shell = sys.modules.get("IPython")
+    return shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
+
+
+@contextmanager
+def line(wanted: bool | None = None) -> Iterator[Callable[[float, str], None] | None]:
+    """`show(share, text)` that rewrites one line of a notebook; None outside of one, or if not wanted.
+
+    Plain text by IPython's own display: it needs no widgets, and a saved notebook keeps the last line.
+    """
+    if wanted is False or not in_notebook():
+        yield None
+        return
+    from IPython.display import display  # type: ignore[import-not-found,unused-ignore]
+
+    def shown(share: float, text: str) -> dict[str, str]:
+        full = round(BAR * min(1.0, max(0.0, share)))
+        return {"text/plain": f"{'█' * full}{'░' * (BAR - full)} {text}"}
+
+    handle: Any = display(  # type: ignore[no-untyped-call,unused-ignore]
+        shown(0.0, "compiling"), raw=True, display_id=True
+    )
+    yield lambda share, text: handle.update(shown(share, text), raw=True)
+
+
+def describe(record: RoundRecord, config: Training) -> str:
+    """A round in a few words, with the score that the run goes by."""
+    scores = record.metrics.get("holdout", {})
+    which = shown_score(config.score, scores)
+    score = which.of(scores) if which else None
+    suffix = "" if score is None or which is None else f", {which.title} {score:.4g}"
+    return f"round {record.round}, {record.seconds[config.clock]:.1f} s{suffix}"
+
+
+def share(record: RoundRecord, config: Training) -> float:
+    """How much of a run is done, by rounds or by seconds."""
+    by_seconds = record.seconds[config.clock] / config.seconds if config.seconds else 0.0
+    return max(record.round / config.last_round, by_seconds)

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from amsfl import clock
 from amsfl.planning import decisions
-from amsfl.planning.context import Decision, all_equal, rate_of
+from amsfl.planning.context import Decision
 from amsfl.record.schema import Array
 from amsfl.settings.privacy import private_settings
 from amsfl.simulation import dispatch, event_queue
-from amsfl.simulation.event_queue import ServerMove
+from amsfl.simulation.event_queue import ServerMove, all_equal, rate_of
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
@@ -71,13 +71,18 @@ def _decide_together(setup: RunSetup, running: list[TrialState]) -> dict[int, De
     Policies plan several trials at once faster than one by one.
     """
     sure = [trial for trial in running if setup.whole_rounds[trial.index]]
+    made = decide_now(setup, sure)
+    return {trial.index: decision for trial, decision in zip(sure, made, strict=True)}
+
+
+def decide_now(setup: RunSetup, trials: list[TrialState]) -> list[Decision]:
+    """What each of them would do now, with the cohort that is drawn next."""
     requests = []
-    for trial in sure:
+    for trial in trials:
         allowed = allowance(setup, trial)
         cohort = dispatch.draw_clients(setup, trial, allowed)
         requests.append(dispatch.plan_request(setup, trial, cohort, allowed))
-    made = decisions.decide([setup.contexts[trial.index] for trial in sure], requests)
-    return {trial.index: decision for trial, decision in zip(sure, made, strict=True)}
+    return decisions.decide([setup.contexts[trial.index] for trial in trials], requests)
 
 
 def _plan_trial(setup: RunSetup, trial: TrialState, ready: Decision | None) -> TrialPlan:
@@ -126,7 +131,7 @@ def _decision(trial: TrialState, move: ServerMove) -> Decision:
 
 def _seconds(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:
     """This round's seconds by both clocks; by `sum`, clients' own seconds add up."""
-    if move.whole and setup.conditions[trial.index].calm:
+    if move.whole and setup.conditions[trial.index] is None:
         costs = dispatch.costs_of(setup, trial.index, move.jobs)
         return clock.round_seconds(costs, move.jobs["client"], move.jobs["steps"])
     work = event_queue.join_jobs(move.jobs, move.dropped)
@@ -143,7 +148,6 @@ def _spent(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, fl
 
 def _advance(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> None:
     """Move the trial to the end of its round, as far as that is known before anything is computed."""
-    config, ledger = setup.configs[trial.index], setup.ledgers[trial.index]
     trial.round += 1
     trial.spent = {name: trial.spent.get(name, 0.0) + each for name, each in plan.spent.items()}
     trial.seconds = {name: trial.seconds[name] + each for name, each in plan.seconds.items()}
@@ -152,9 +156,16 @@ def _advance(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> None:
     for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
         trial.steps[who] += steps
     trial.queue.taken |= dict.fromkeys(jobs["client"].tolist(), trial.round - 1)
-    over = config.seconds is not None and trial.seconds[config.clock] >= config.seconds
-    if setup.mechanism is not None and not over:
-        over = ledger.exhausted(ledger.units(trial.steps_begun, trial.round))
-    if trial.round >= config.last_round or over or clock.over_limit(config, trial.spent):
+    if is_over(setup, trial):
         trial.status = "finished"
     event_queue.tidy(trial.queue, trial.round)
+
+
+def is_over(setup: RunSetup, trial: TrialState) -> bool:
+    """Whether rounds, seconds, another limit or spent privacy end a trial here."""
+    config, ledger = setup.configs[trial.index], setup.ledgers[trial.index]
+    if trial.round >= setup.last_rounds[trial.index] or clock.over_limit(config, trial.spent):
+        return True
+    if config.seconds is not None and trial.seconds[config.clock] >= config.seconds:
+        return True
+    return setup.mechanism is not None and ledger.exhausted(ledger.units(trial.steps_begun, trial.round))

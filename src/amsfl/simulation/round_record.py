@@ -22,14 +22,20 @@ from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
 
-class RoundResult(NamedTuple):
-    """A round's results besides the state; all but `deltas` are by trial."""
+class TrialResult(NamedTuple):
+    """What one trial's round came to, besides its state."""
 
-    readings: dict[int, Reading]
-    weighed: dict[int, Json]  # how much each of the cohort counts after each link of a rule
-    agreement: dict[int, float]  # of the uploads (protocol.agreement)
-    deltas: Array | None = None  # of clients, where their own models are scored
-    uploads: dict[int, Array] = {}  # deltas that the server moved with, [cohort, dim], where a ledger is kept  # noqa: RUF012
+    reading: Reading
+    weighed: Json  # how much each of the cohort counts after each link of a rule
+    agreement: float  # of the uploads (protocol.agreement)
+    uploads: Array | None  # deltas that the server moved with, [cohort, dim], where a ledger is kept
+
+
+class RoundResult(NamedTuple):
+    """A round's results besides the state."""
+
+    by_trial: dict[int, TrialResult]
+    deltas: Array | None = None  # of all clients, where their own models are scored
 
 
 def result_by_trial(setup: RunSetup, outcome: Outcome, plan: RoundPlan) -> RoundResult:
@@ -40,13 +46,16 @@ def result_by_trial(setup: RunSetup, outcome: Outcome, plan: RoundPlan) -> Round
     counts = {name: np.asarray(outcome.weighed[name], float) for name in links}
     sent = np.asarray(outcome.deltas) if setup.config.worth else None
     agreement = np.asarray(outcome.agreement, float)
-    return RoundResult(
-        {index: Reading(*(part[index] for part in reading)) for index in plan},
-        {index: {name: part[index] for name, part in counts.items()} for index in plan},
-        {index: float(agreement[index]) for index in plan},
-        outcome.deltas,
-        {} if sent is None else {index: sent[index, : len(each.cohort)] for index, each in plan.items()},
-    )
+    by_trial = {
+        index: TrialResult(
+            Reading(*(part[index] for part in reading)),
+            {name: part[index] for name, part in counts.items()},
+            float(agreement[index]),
+            None if sent is None else sent[index, : len(each.cohort)],
+        )
+        for index, each in plan.items()
+    }
+    return RoundResult(by_trial, outcome.deltas)
 
 
 class TakenResults(NamedTuple):
@@ -107,13 +116,13 @@ def simulated_round(
     if costs.fedavg_seconds is not None and not setup.policy.constant:
         fedavg = costs.fedavg_seconds[clients] + setup.profiles[index].step_seconds[clients] * steps
         explained["extra_seconds"] = (planned - fedavg).tolist()
-    if setup.method.judges:
+    if setup.judges:
         explained |= judged(trial.memory)
     if "joules" in own.spent:
         explained["client_joules"] = costs.accounts["joules"].of(clients, steps).tolist()
     if setup.config.worth and "cost" in own.spent:
         explained["client_cost"] = costs.accounts["cost"].of(clients, steps).tolist()
-    reading = result.readings[index]
+    reading, weighed = result.by_trial[index][:2]
     epsilon = []
     if setup.mechanism is not None:
         epsilon = ledger.bounds(ledger.units(trial.steps_begun, trial.round))
@@ -127,7 +136,7 @@ def simulated_round(
             setup.weights[index, clients],
             steps,
             reading if reading.grad_sq.any() else None,  # all zero when none were taken
-            result.weighed[index],
+            weighed,
         ),
         own.decision,
         own.spent,

@@ -14,14 +14,13 @@ from amsfl.core.records import Array, Json
 from amsfl.core.scores import judge_round, worth
 from amsfl.engines import Orders, State, metrics
 from amsfl.engines.task import Matrix
-from amsfl.planning import decisions
 from amsfl.planning.context import RoundReadings, start
 from amsfl.planning.learning import learn
 from amsfl.record import RoundRecord
 from amsfl.simulation import contributions, dispatch, stale_work
 from amsfl.simulation.detailed_scores import ranked
-from amsfl.simulation.plan_round import RoundPlan, allowance, plan_rounds, rounds_at_once
-from amsfl.simulation.round_record import RoundResult, result_by_trial, simulated_round
+from amsfl.simulation.plan_round import RoundPlan, plan_rounds, rounds_at_once
+from amsfl.simulation.round_record import RoundResult, TrialResult, result_by_trial, simulated_round
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
@@ -37,9 +36,10 @@ def rounds(
         started = time.perf_counter()
         plans = plan_rounds(setup, running, at_once)  # who works how much: planning/, event_queue.py
         states, results = run_rounds(setup, state, plans)  # local steps and the server's move: engines/
-        for plan, result in zip(plans, results, strict=True):
-            learn_from(setup, plan, result)  # what readings say of the next plan: planning/
-        if setup.method.judges:
+        if setup.learns:  # what readings say of the next plan: planning/
+            for plan, result in zip(plans, results, strict=True):
+                learn_from(setup, plan, result)
+        if setup.judges:
             states = follow_verdicts(setup, states, plans[-1])  # back to a better model: drift/judge.py
         scores = evaluate(setup, states, plans)
         wall = (time.perf_counter() - started) / len(plans)
@@ -68,14 +68,6 @@ def begin(setup: RunSetup) -> tuple[State, list[TrialState]]:
     return setup.engine.start(), trials
 
 
-def rehearse(setup: RunSetup, trial: TrialState) -> None:
-    """Plan the first round and throw the plan away: too small a budget raises before a folder is made."""
-    allowed = allowance(setup, trial)
-    cohort = dispatch.draw_clients(setup, trial, allowed)
-    request = dispatch.plan_request(setup, trial, cohort, allowed)
-    decisions.decide([setup.contexts[trial.index]], [request])
-
-
 def run_rounds(setup: RunSetup, state: State, plans: list[RoundPlan]) -> tuple[State, list[RoundResult]]:
     """The states after these rounds, in the engine's own form (see `state_after`), and their results."""
     if setup.looks_ahead:
@@ -98,29 +90,20 @@ def _run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, R
             stale_work.remember(setup, state, index, each)
     whole = {index: each for index, each in plan.items() if each.move.whole}
     others = {index: each for index, each in plan.items() if index not in whole}
-    result = RoundResult({}, {}, {}, uploads={})
+    settled: dict[int, TrialResult] = {}
     if others:
         state = stale_work.on_host(state)
         stale_work.compute(setup, state, others)
-        for index, each in others.items():
-            settled = stale_work.settle(setup, state, index, each)
-            result.readings[index], result.weighed[index], result.agreement[index] = settled[:3]
-            result.uploads[index] = settled[3]
-    if whole:
-        number = next(iter(whole.values())).version
-        if isinstance(state.anchor, np.ndarray):
-            state = setup.engine.from_host(state)
-        orders = make_orders(setup, whole, number)
-        state, outcome = setup.engine.round(state, orders, number, keep=_keeps_uploads(setup))
-        own = result_by_trial(setup, outcome, whole)
-        result = RoundResult(
-            result.readings | own.readings,
-            result.weighed | own.weighed,
-            result.agreement | own.agreement,
-            own.deltas,
-            result.uploads | own.uploads,
-        )
-    return state, result
+        settled = {index: stale_work.settle(setup, state, index, each) for index, each in others.items()}
+    if not whole:
+        return state, RoundResult(settled)
+    number = next(iter(whole.values())).version
+    if isinstance(state.anchor, np.ndarray):
+        state = setup.engine.from_host(state)
+    orders = make_orders(setup, whole, number)
+    state, outcome = setup.engine.round(state, orders, number, keep=_keeps_uploads(setup))
+    together, deltas = result_by_trial(setup, outcome, whole)
+    return state, RoundResult(settled | together, deltas)
 
 
 def _keeps_uploads(setup: RunSetup) -> bool:
@@ -153,15 +136,13 @@ def make_orders(setup: RunSetup, plan: RoundPlan, number: int) -> Orders:
 
 def learn_from(setup: RunSetup, plan: RoundPlan, result: RoundResult) -> None:
     """Update every trial's planner memory from its round's readings."""
-    if setup.policy.constant and not setup.method.facts.own_rate and not setup.method.judges:
-        return
     readings = [
         RoundReadings(
             each.after.memory,
             each.cohort,
             each.decision,
-            setup.attackers.report(index, each.cohort, result.readings[index]),  # as clients report them
-            result.agreement[index],
+            setup.attackers.report(index, each.cohort, result.by_trial[index].reading),  # as clients report
+            result.by_trial[index].agreement,
         )
         for index, each in plan.items()
     ]

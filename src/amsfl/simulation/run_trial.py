@@ -10,12 +10,12 @@ from amsfl.record import Checkpoint, RoundRecord, RunWriter
 from amsfl.simulation.detailed_scores import detailed_scores
 from amsfl.simulation.event_queue import EventQueue
 from amsfl.simulation.interrupt import stoppable
+from amsfl.simulation.observers import Observers
 from amsfl.simulation.result import Best, Result, kept, model_files
 from amsfl.simulation.rounds import models_of, rounds
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.summary import summarise
 from amsfl.simulation.trial import TrialState
-from amsfl.track import RunCallbacks
 from amsfl.worth import ledger
 
 TABLE = "queue."  # in a checkpoint: what is under way
@@ -30,8 +30,8 @@ class TrialStart(NamedTuple):
     best: Best | None = None
 
 
-def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hooks: RunCallbacks) -> Result:
-    """Run a trial to its end; every round is recorded and passed to the callbacks as it comes."""
+def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hooks: Observers) -> Result:
+    """Run a trial to its end; every round is recorded, and its observers hear of it, as it comes."""
     state, trial, done, best = start
     started = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done)
     with stoppable() as interrupted:
@@ -58,7 +58,8 @@ def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hook
                     own = {"memory": trial.memory.dump(), "queue": trial.queue.dump()}
                     host = vars(trial) | own | dict.fromkeys(ledger.FIELDS) | best_facts
                     writer.checkpoint(Checkpoint(trial.round, arrays, host))
-            hooks.on_round(fresh)
+            for hear in hooks.on_round:
+                hear(fresh)
             if stop:
                 raise KeyboardInterrupt
     params = models_of(setup, state)[0]

@@ -14,6 +14,7 @@ from amsfl.engines.outputs import RowScorer, holdout_scorer
 from amsfl.engines.private_gradients import check_rows_apart
 from amsfl.planning import planner
 from amsfl.planning.context import PlannerContext, RoundTerms, planner_context
+from amsfl.planning.learning import learns
 from amsfl.privacy import Ledger, Mechanism
 from amsfl.privacy.ledger import NOTHING
 from amsfl.schedule import Policy
@@ -71,8 +72,11 @@ class RunSetup(NamedTuple):
     judge_by: str  # what best rounds go by, if not the score
     mechanism: Mechanism | None  # of privacy
     ledgers: list[Ledger]  # each trial's, of privacy
-    conditions: list[clock.ClientConditions]
+    conditions: list[clock.ClientConditions | None]  # each trial's; None: nothing happens on the way
+    last_rounds: list[int]  # after which each trial ends, whatever else happens
     whole_rounds: list[bool]  # of each trial: every round is one cohort, and all of it arrives
+    learns: bool  # whether rounds change what the next ones are planned by
+    judges: bool  # whether the server may go back to an older model
     looks_ahead: bool  # whether plans follow from the settings, and the engine gains from several at once
     row_scores: RowScorer | None = None  # of models, where a ledger of contributions is kept
 
@@ -196,9 +200,10 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         for each, cost, rule in zip(configs, costs, policies, strict=True)
     ]
     stale, share = (end.weight, end.size) if end.overlap else (None, None)
-    whole_rounds = [each.calm and end.waits_for_all for each in conditions]
-    learns = method.facts.own_rate or method.facts.cooling or method.judges or not policy.constant
+    whole_rounds = [each is None and end.waits_for_all for each in conditions]
+    plans_anew = learns(method, policy)
     by_chance = method.private_rows is not None or method.private_clients is not None  # who takes part
+    unforeseen = plans_anew or method.facts.cooling or by_chance
     return RunSetup(
         config,
         list(configs),
@@ -226,7 +231,10 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         mechanism,
         ledgers,
         conditions,
+        [each.last_round for each in configs],
         whole_rounds,
-        engine.max_span > 1 and all(whole_rounds) and not (learns or by_chance),
+        plans_anew,
+        method.judges,
+        engine.max_span > 1 and all(whole_rounds) and not unforeseen,
         holdout_scorer(job) if config.worth else None,
     )

@@ -10,11 +10,11 @@ import numpy as np
 
 from amsfl import protocol
 from amsfl.core import Reading, Upload
-from amsfl.core.records import Json
 from amsfl.engines import Jobs, JobStarts, State
 from amsfl.record.schema import Array
 from amsfl.simulation.event_queue import EventQueue, join_jobs, under_way
 from amsfl.simulation.plan_round import RoundPlan, TrialPlan
+from amsfl.simulation.round_record import TrialResult
 from amsfl.simulation.setup import RunSetup
 
 BEGAN, UPLOADED = ("anchor", "server", "step"), Upload._fields
@@ -145,11 +145,8 @@ def _padded(part: Array, rows: int) -> Array:
     return whole
 
 
-def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> tuple[Reading, Json, float, Array]:
-    """The server's move with the results that arrived, each weighed by its age; changes the state.
-
-    Returns their readings, how much each counts after each link of a rule, their agreement and deltas.
-    """
+def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> TrialResult:
+    """The server's move with the results that arrived, each weighed by its age; changes the state."""
     jobs, table, version = plan.move.jobs, plan.after.queue.table, plan.version
     method, dtype = setup.method, setup.task.dtype
     anchor, server = state.anchor[trial], state.server[trial]
@@ -174,4 +171,5 @@ def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> tuple[
     state.step[trial] = moved - anchor
     state.anchor[trial], state.server[trial] = moved, fresh
     deltas = np.stack([each.delta for each in uploads])
-    return Reading(*(np.asarray(part, float) for part in reading)), weighed, float(agreement), deltas
+    known = Reading(*(np.asarray(part, float) for part in reading))
+    return TrialResult(known, weighed, float(agreement), deltas)

@@ -4,19 +4,23 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from amsfl import drift
+from amsfl import drift, methods, protocol
+from amsfl.clock import RoundEnd
 from amsfl.core.records import Json
 from amsfl.core.scores import judged_by
+from amsfl.drift.judge import Judge
 from amsfl.engines.task import Matrix
+from amsfl.methods import Method
 from amsfl.privacy.ledger import Ledger
 from amsfl.record import RoundRecord, Summary
+from amsfl.schedule import Policy
 from amsfl.settings.definitions import Training
 from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation import contributions
 from amsfl.simulation.components import client_labels
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
-from amsfl.simulation.verdict import verdict
+from amsfl.worth.against_fedavg import forecast_fedavg
 
 
 def summarise(
@@ -107,6 +111,36 @@ def run_numbers(
         "bytes_up": sum(record.bytes_up for record in records),
         "bytes_down": sum(record.bytes_down for record in records),
     }
+
+
+def verdict(
+    run: tuple[Method, Policy, RoundEnd],
+    rounds: Sequence[RoundRecord],
+    clock: str,
+    dim: int,
+    judge: Judge,
+    step_seconds: Sequence[float] | None = None,
+) -> Json:
+    """What guarded a planned run and what it saved.
+
+    {} where nobody planned steps, or rounds do not wait for their cohort.
+    """
+    method, policy, end = run
+    if policy.constant or not end.waits_for_all:
+        return {}
+    fedavg = methods.make("fedavg")._replace(transmit=method.transmit)
+    bytes_each = 4.0 * dim + protocol.upload_bytes(fedavg, dim)
+    forecast = forecast_fedavg(rounds, clock, bytes_each, step_seconds)
+    if forecast is None:
+        return {}
+    guard = {
+        "judge": method.judges,
+        "returns": len(judge.backs),
+        "restarts": len(judge.restarts),
+        "branch": judge.branched,
+        "rule": "" if method.combine is None else method.combine.name,
+    }
+    return {"guard": guard, **forecast.plain()}
 
 
 def _best(setup: RunSetup, trial: TrialState) -> Json:

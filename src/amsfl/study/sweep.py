@@ -22,7 +22,7 @@ from amsfl.settings.round_ends import chosen_round_end
 from amsfl.simulation import CustomParts, Result, RunConfig, make_config, provenance, run_batch
 from amsfl.simulation.api import setting_remarks
 from amsfl.simulation.components import load_data, method_of
-from amsfl.simulation.progress import line
+from amsfl.simulation.observers import line
 
 if TYPE_CHECKING:
     import pandas

@@ -32,13 +32,10 @@ class FedAvgForecast(NamedTuple):
 def forecast_fedavg(
     rounds: Sequence[RoundRecord], clock: str, bytes_each: float, step_seconds: Sequence[float] | None = None
 ) -> FedAvgForecast | None:
-    """FedAvg in place of these rounds; None where they do not say how long clients took.
+    """FedAvg in place of the rounds of a run that waits for its whole cohort.
 
-    Args:
-        rounds: Of a run that waits for its whole cohort.
-        clock: The run's.
-        bytes_each: That a client of FedAvg sends and receives in a round.
-        step_seconds: Of every client; where they are left out, each round's plan has them.
+    A client of FedAvg sends and receives `bytes_each` in a round. Without `step_seconds` of every client each
+    round's plan has them. None where rounds do not say how long clients took.
     """
     rounds = [each for each in rounds if each.cohort]
     needed = {"client_seconds"} if step_seconds is not None else {"client_seconds", "step_seconds"}

@@ -51,15 +51,9 @@ def estimate(rows: Floats, error: float = 0.0) -> RowMean:
 
 
 def shapley(players: int, scores: RowScores, seed: int = 0) -> Shares:
-    """Every player's share of what all add together.
+    """Every player's share of what all add together; `seed` is of the orders that are sampled.
 
-    Args:
-        players: How many there are.
-        scores: What coalitions reach, row by row.
-        seed: Of the orders that are sampled where there are too many coalitions.
-
-    Returns:
-        The shares; over all players they add up to all's score less nobody's (sampled: but for TOLERANCE).
+    Over all players they add up to all's score less nobody's (sampled: but for TOLERANCE).
     """
     if players <= EXACT:
         return Shares(weights_of(players) @ scores(all_coalitions(players)), np.zeros(players))

@@ -24,7 +24,7 @@ from amsfl.record.fingerprint import merge_settings
 from amsfl.settings.custom import split_custom
 from amsfl.settings.definitions import Simulation
 from amsfl.simulation import ServeConfig, serve_config
-from amsfl.simulation.observers import callbacks
+from amsfl.simulation.observers import observers
 from amsfl.track import make
 
 UPLOAD = 30.0  # seconds that the parts of a reply may take at least, however soon the deadline
@@ -104,11 +104,14 @@ def serve(
     def on_round(record: RoundRecord) -> None:
         telemetry.on_round(record, server.names)
 
-    with closing(telemetry), callbacks(config, on_round, trackers, out=where) as watchers:
-        watch, refused = watchers.on_round, telemetry.on_refusal
+    def watch(record: RoundRecord) -> None:
+        for hear in watchers.on_round:
+            hear(record)
+
+    with closing(telemetry), observers(config, on_round, trackers, out=where) as watchers:
         first = start(config) if callable(start) else start
         options = ServerOptions(
-            evaluate, first, plan_by, where, watch, own, refused, force, row_scores, network
+            evaluate, first, plan_by, where, watch, own, telemetry.on_refusal, force, row_scores, network
         )
         server, first, options = FlowerServer(grid, config, options), None, ServerOptions()
         state, records = server.run(again)

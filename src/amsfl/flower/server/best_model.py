@@ -18,8 +18,7 @@ from amsfl.portable.model import folder_files as model_files
 from amsfl.record import Metrics, RoundRecord, Summary
 from amsfl.record.disk import Content
 from amsfl.simulation import ServeConfig
-from amsfl.simulation.summary import run_notes, run_numbers
-from amsfl.simulation.verdict import verdict
+from amsfl.simulation.summary import run_notes, run_numbers, verdict
 
 if TYPE_CHECKING:
     from amsfl.flower.server.server import FlowerServer

@@ -11,9 +11,9 @@ from amsfl.flower.server import clients, scoring
 from amsfl.flower.server.costs import SpendingMeter
 from amsfl.flower.server.reply_checks import AcceptedReply
 from amsfl.flower.server.server_state import ServerState
-from amsfl.planning.context import rate_of
 from amsfl.planning.planner import Decision
 from amsfl.record import RoundRecord
+from amsfl.simulation.event_queue import rate_of
 from amsfl.simulation.round_record import TakenResults, judged
 from amsfl.simulation.round_record import round_record as build_record
 

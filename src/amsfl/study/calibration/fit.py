@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amsfl.clock.csv_lines import NAME
-from amsfl.clock.sites import COLUMNS, LARGEST, SMALLEST, Floats
+from amsfl.clock.sites import COLUMNS, LARGEST, NAME, SMALLEST, Floats
 from amsfl.core import UserError
 from amsfl.study.calibration.durations import GradientsByClient, durations
 from amsfl.study.calibration.timings import ClientRound, RunTimings, read
