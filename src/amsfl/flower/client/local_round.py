@@ -15,7 +15,7 @@ import numpy as np
 from amsfl import protocol, sampling
 from amsfl.core import Reading, Upload, UserError
 from amsfl.flower.client.step_loop import LocalTask, NoMoreData
-from amsfl.flower.messages import Buffers, GlobalModel, Order, Reply, Vector
+from amsfl.flower.messages import Buffers, GlobalModel, Order, Reply, TensorSpec, Vector
 from amsfl.methods import Method
 
 Look = Callable[[Any, int], tuple[float, Any]]  # loss and gradient at x of a minibatch by its number
@@ -26,6 +26,7 @@ class Trainer(Protocol):
     numpy arrays needs `rows`, `start` and `gradient` alone."""
 
     rows: int  # how many it trains on: its weight
+    held_rows: int = 0  # of them, that it holds back for the judge
 
     def start(self, seed: int) -> tuple[Vector, Buffers]:
         """Initial parameters, flat float32, and buffers by name; asked of one client, once."""
@@ -57,14 +58,34 @@ class Trainer(Protocol):
         """Arrays by name that are averaged and not trained."""
         return {}
 
-    def evaluate(self, x: Any) -> dict[str, float] | None:
-        """loss, accuracy and rows on local test data, and numbers of its own; None without any.
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        """Names and shapes of the parameters, so that a file of the model has them."""
+        return ()
 
-        What else should be known of a round's training, `training_metrics() -> dict[str, float]` may say.
-        A trainer that holds `held_rows` rows back has `held_back(x)`: their mean loss, and how much outputs
-        differ from row to row (protocol.md); None where it holds none. Without it the judge goes by the loss
-        of the first minibatch.
-        """
+    def stepped(self, step: int, loss: float) -> None:
+        """After a step that was taken."""
+        return None
+
+    def training_metrics(self) -> dict[str, float]:
+        """What else should be known of a round's training."""
+        return {}
+
+    def held_back(self, x: Any) -> tuple[float, float] | None:
+        """Mean loss of the rows that are held back, and how much outputs differ by row (protocol.md).
+
+        None where none are: then the judge goes by the loss of the first minibatch."""
+        return None
+
+    def evaluate(self, x: Any) -> dict[str, float] | None:
+        """loss, accuracy and rows on local test data, and numbers of its own; None without any."""
+        return None
+
+    def load_state(self, state: Vector) -> None:
+        """What an optimizer of its own kept of the round before; empty where there is nothing."""
+        return None
+
+    def saved_state(self) -> Vector | None:
+        """What it keeps for the next round; None where it keeps nothing."""
         return None
 
 
@@ -81,14 +102,6 @@ class OptimizerTrainer(Trainer, Protocol):
     def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
         """Take task.steps steps from x, fewer where they do not fit: `for step in task`."""
         ...
-
-    def load_state(self, state: Vector) -> None:
-        """What it kept of the round before; empty where there is nothing."""
-        return None
-
-    def saved_state(self) -> Vector | None:
-        """What it keeps for the next round; None where it keeps nothing."""
-        return None
 
 
 def has_own_optimizer(trainer: Trainer) -> bool:
@@ -116,19 +129,15 @@ def run(
         trainer.from_numpy(part) for part in (model.anchor, model.server, client, model.direction)
     )
     received = protocol.LocalState(anchor, server, mine, order.lr, float(order.round), cut=order.cut)
-    held = None
-    if gradient is None and method.judges and order.held_back and hasattr(trainer, "held_back"):
-        held = trainer.held_back(anchor)
-        received = received._replace(held=held)
-    carry = protocol.begin(method, protocol.receive(method, received))
+    judged = gradient is None and method.judges and order.held_back
+    held = trainer.held_back(anchor) if judged else None
+    carry = protocol.begin(method, protocol.receive(method, received._replace(held=held)))
     look = gradient or trainer.gradient
     walked = OwnSteps(None)
     if has_own_optimizer(trainer):
         carry, walked = _walked(trainer, carry, order.readings, task)
     else:
-        stepped = None if gradient else getattr(trainer, "stepped", None)
-        opens = trainer.probe if method.arithmetic.opening is not None and not order.lr_known else None
-        carry = _stepped(look, stepped, method, carry, task, opens)
+        carry = _stepped(look, trainer, method, carry, task)
         if order.readings:
             loss, grad = task.look(trainer.probe, carry.x, 0)
             _check(method, loss)
@@ -150,8 +159,8 @@ def run(
         task.step_seconds,
         plain_steps=walked.plain_steps,
         skipped=task.skipped,
-        metrics=trainer.training_metrics() if hasattr(trainer, "training_metrics") and not gradient else {},
-        held_rows=getattr(trainer, "held_rows", 0) if held is not None else 0,
+        metrics={} if gradient else trainer.training_metrics(),
+        held_rows=0 if held is None else trainer.held_rows,
     )
     return reply, np.concatenate([trainer.to_numpy(mine), memory])
 
@@ -169,15 +178,10 @@ def _reading(asked: bool, taken: Reading | None, held: tuple[float, float] | Non
 
 
 def _stepped(
-    look: Look,
-    stepped: Callable[[int, float], None] | None,
-    method: Method,
-    carry: protocol.LocalState,
-    task: LocalTask,
-    probe: Callable[..., Any] | None = None,
+    look: Look, trainer: Trainer, method: Method, carry: protocol.LocalState, task: LocalTask
 ) -> protocol.LocalState:
-    """The method's own steps along these gradients; `stepped` hears of each. With `probe` the first of them
-    finds the learning rate."""
+    """The method's own steps along these gradients. Without a learning rate the first one finds it."""
+    opens = method.arithmetic.opening is not None and not task.order.lr_known
     for number in task:
         try:
             loss, grad = look(carry.x, number)
@@ -187,15 +191,15 @@ def _stepped(
             task.leave_out(loss)
             continue
         _check(method, loss)
-        if probe is not None and carry.grad is None:
+        if opens and carry.grad is None:
             carry = protocol.trial_step(method, carry, loss, grad)
             # the trial's gradient is part of the first step's time, which `task` is taking
-            carry = protocol.open_rate(method, carry, probe(carry.x, number)[1])
+            again: Any = trainer.probe(carry.x, number)
+            carry = protocol.open_rate(method, carry, again[1])
         else:
             first = carry.grad is None
             carry = (protocol.first_step if first else protocol.local_step)(method, carry, loss, grad)
-        if stepped is not None:
-            stepped(number, loss)
+        trainer.stepped(number, loss)
     _check_done(task)
     return carry
 
