@@ -1,7 +1,8 @@
 """scikit-learn models with `partial_fit` as clients: their coefficients travel, their own rule moves them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from flwr.app import Context
@@ -41,25 +42,16 @@ def sklearn_client(
     Returns:
         The app that a pyproject.toml names as `clientapp`.
     """
-    setup = SklearnSetup(model, rows, None if classes is None else np.asarray(classes), test_rows, metrics)
-    _check(model(), setup.classes)
-    return client_app(lambda context: SklearnTrainer(setup, context), own)
-
-
-class SklearnSetup(NamedTuple):
-    """What sklearn_client was given; see there."""
-
-    model: Callable[[], Any]
-    rows: Callable[[Context], tuple[Any, Any]]
-    classes: Vector | None
-    test_rows: Callable[[Context], tuple[Any, Any]] | None
-    metrics: Callable[[Any, Any, Any], Mapping[str, float]] | None
+    labels = None if classes is None else np.asarray(classes)
+    _check(model(), labels)
+    given = SimpleNamespace(model=model, rows=rows, classes=labels, test_rows=test_rows, metrics=metrics)
+    return client_app(lambda context: SklearnTrainer(given, context), own)
 
 
 class SklearnTrainer(OptimizerTrainer):
-    """There are no gradients: AMSFL plans by seconds alone."""
+    """There are no gradients: AMSFL plans by seconds alone. `setup` is what sklearn_client was given."""
 
-    def __init__(self, setup: SklearnSetup, context: Context):
+    def __init__(self, setup: Any, context: Context):
         self.setup, self.context = setup, context
         self.x, self.y = _rows(setup.rows(context), setup.classes)
         self.rows = self.x.shape[0]
@@ -146,7 +138,11 @@ class SklearnTrainer(OptimizerTrainer):
             self.model.t_ = type(self.model.t_)(0 if hasattr(self.model, "coefs_") else 1)
         if hasattr(self.model, "_optimizer"):
             del self.model._optimizer  # a network's moments begin anew each round
-        _check_coefficients(self.model)
+        linear = hasattr(self.model, "coef_") and hasattr(self.model, "intercept_")
+        if not hasattr(self.model, "coefs_") and not linear:
+            raise UserError(
+                f"{type(self.model).__name__} has no coefficients whose average would be a model; use {GOOD}."
+            )
 
     def _learn(self, rows: Any, targets: Vector) -> None:
         more = {} if self.setup.classes is None else {"classes": self.setup.classes}
@@ -215,12 +211,4 @@ def _check(model: Any, classes: Vector | None) -> None:
     if model.get_params().get("average"):
         raise UserError(
             f"{name} with average keeps two models, of which one would travel; leave average out."
-        )
-
-
-def _check_coefficients(model: Any) -> None:
-    linear = hasattr(model, "coef_") and hasattr(model, "intercept_")
-    if not hasattr(model, "coefs_") and not linear:
-        raise UserError(
-            f"{type(model).__name__} has no coefficients whose average would be a model; use {GOOD}."
         )

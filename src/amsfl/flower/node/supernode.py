@@ -126,23 +126,16 @@ def run(pool: WorkerPool, poll: float) -> None:
         pool.close()
 
 
-class JsonLines(logging.Formatter):
-    """A log record as one JSON object."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
-        return json.dumps(
-            {"time": at, "level": record.levelname, "event": "log", "text": record.getMessage()}
-        )
+def json_line(record: logging.LogRecord) -> str:
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+    return json.dumps({"time": at, "level": record.levelname, "event": "log", "text": record.getMessage()})
 
 
 def log_as_json() -> None:
-    """Flower's own log lines."""
-    import flwr.app  # noqa: F401  (its logger has handlers from then on)
-
+    """Flower's own log lines, each as one JSON object."""
     for name in ("flwr", "uvicorn", "uvicorn.error", "uvicorn.access"):
         for handler in logging.getLogger(name).handlers:
-            setattr(handler, "format", JsonLines().format)  # noqa: B010  (Flower's handler asks no formatter)
+            setattr(handler, "format", json_line)  # noqa: B010  (Flower's handler asks no formatter)
 
 
 def free_port() -> int:
