@@ -77,14 +77,13 @@ class MessageLoop:
         rest, or for another reply, for good. An exception makes it drop that reply and go on.
         """
         self.pool.end_lost()
+        self.pool.touch()
         messages = internals.unanswered(self.state)
-        if not messages:
-            self.pool.touch()
-            raise NoReply("a reply's worker is gone")
         for message in messages:
             error = Error(internals.ErrorCode.CLIENT_APP_CRASHED, "The message was lost at its SuperNode.")
             internals.store_reply(Message(error, reply_to=message), self.state, self.objects)
-        self.pool.touch()
+        if not messages:
+            raise NoReply("a reply's worker is gone")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -113,11 +112,7 @@ def main(arguments: Sequence[str]) -> None:
     pool = WorkerPool(f"{ours.host}:{port}", secret)  # its worker imports while we do
     if ours.metrics_port:
         pool.metrics.serve(ours.metrics_port)
-    run(pool, ours.poll)
-
-
-def run(pool: WorkerPool, poll: float) -> None:
-    loop = MessageLoop(poll, pool)
+    loop = MessageLoop(ours.poll, pool)
     internals.patch_supernode(loop.sleep, loop.deliver)
     threading.Thread(target=pool.run, name="amsfl-worker-pool", daemon=True).start()
     try:
