@@ -14,7 +14,7 @@ from amsfl.clock.profile import SPENDING
 from amsfl.core import Kind, RowPrivacy, Transmit, UserError, parse_names
 from amsfl.flower import messages
 from amsfl.flower.client import client_state, local_round, private_steps
-from amsfl.flower.client.local_round import Trainer, has_own_optimizer
+from amsfl.flower.client.local_round import Trainer
 from amsfl.flower.client.privacy_ledger import SiteLedger
 from amsfl.flower.client.site_policy import SitePolicy, logged, site_name, site_policy
 from amsfl.flower.client.step_loop import LocalTask, pace_of
@@ -111,7 +111,7 @@ def introduce(ask: Mapping[str, Any], context: Context, make: MakeTrainer, own: 
         nothing: tuple[messages.Vector, messages.Buffers] = (np.zeros(0, np.float32), {})
         model = trainer.start(ask["seed"]) if ask["model"] else nothing
         tensors = trainer.tensors() if ask["model"] else ()
-        rows, moves_itself = trainer.rows, has_own_optimizer(trainer)
+        rows, moves_itself = trainer.rows, trainer.own_optimizer
         why = private_steps.why_open(trainer) if private else ""
         if not speed and ask.get("probe") and not why and (private or not closed):
             speed = step_seconds(trainer, context, ask["seed"], batch, private)
@@ -136,7 +136,7 @@ def step_seconds(
     hears why. With `private` it is a private step, rounded, and measured once a Flower run: many would tell
     more than one does.
     """
-    if has_own_optimizer(trainer):
+    if trainer.own_optimizer:
         return 0.0
     if private and SPEED in context.state:
         return float(messages.scalars(context.state, SPEED)["seconds"])
@@ -176,7 +176,7 @@ def work(
         method = protect_rows(method, mechanism_of(terms.mechanism, own), terms.clip)
     with private_steps.silent(terms is not None):
         trainer = make(context)
-    if order.own_optimizer or has_own_optimizer(trainer):
+    if order.own_optimizer or trainer.own_optimizer:
         method = methods.for_own_optimizers(method)
     if terms is not None:
         private_steps.check(trainer)

@@ -1,12 +1,10 @@
 """What a client remembers from round to round: its method's state, and the model that it was last sent.
 
-The method's state (SCAFFOLD's c_i, FedDyn's g_i) must agree with what the server took.
-
-An upload can come late or be refused after the client has moved its state on, and a killed server runs
-a round again. So a client keeps two: the state that the server last accepted, and the pending one of its
-latest work. The next order says which round was accepted, and the client settles on that one.
-It lives in Flower's context, which ends with a Flower run; with `state-dir` in the node-config also in a
-file, which outlives the run, so that a resumed server finds its clients as it left them.
+The method's state (SCAFFOLD's c_i, FedDyn's g_i) must agree with what the server took, and an upload can come
+late or be refused, and a killed server runs a round again. So a client keeps two: the state that the server
+last accepted, and the pending one of its latest work. The next order says which round was accepted.
+They live in Flower's context, which ends with a Flower run; with `state-dir` in the node-config also in a
+file, so that a resumed server finds its clients as it left them.
 
 A client that was in the round before has seen the anchor from which the last global step began; the server
 sends the step to all others, and to everybody when it resumes a run. The anchor lives in Flower's context: a

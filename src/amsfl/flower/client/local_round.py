@@ -8,7 +8,7 @@ and everything after that uses operators alone, as the methods do.
 
 from collections.abc import Callable
 from math import isfinite, nan
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,6 +27,7 @@ class Trainer(Protocol):
 
     rows: int  # how many it trains on: its weight
     held_rows: int = 0  # of them, that it holds back for the judge
+    own_optimizer: bool = False  # it moves by one, in take_steps(); its `gradient` is then never asked for
 
     def start(self, seed: int) -> tuple[Vector, Buffers]:
         """Initial parameters, flat float32, and buffers by name; asked of one client, once."""
@@ -51,7 +52,7 @@ class Trainer(Protocol):
     def probe(self, x: Any, step: int) -> tuple[float, Any] | None:
         """The same for the reading: it must leave buffers and random streams as they were.
 
-        None only from an OptimizerTrainer without gradients: then there are no readings of it."""
+        None only of an own optimizer without gradients: then there are no readings of it."""
         return self.gradient(x, step)
 
     def buffers(self) -> Buffers:
@@ -80,33 +81,19 @@ class Trainer(Protocol):
         """loss, accuracy and rows on local test data, and numbers of its own; None without any."""
         return None
 
+    def take_steps(self, x: Any, task: LocalTask) -> tuple[Any, float | None]:
+        """By its own optimizer, task.steps steps from x, fewer where they do not fit: `for step in task`.
+
+        Where they came to, and plain steps that they amount to; None: as many."""
+        raise UserError(f"A {type(self).__name__} has no optimizer of its own.")
+
     def load_state(self, state: Vector) -> None:
-        """What an optimizer of its own kept of the round before; empty where there is nothing."""
+        """What its own optimizer kept of the round before; empty where there is nothing."""
         return None
 
     def saved_state(self) -> Vector | None:
         """What it keeps for the next round; None where it keeps nothing."""
         return None
-
-
-class OwnSteps(NamedTuple):
-    """Where a client's own optimizer came to."""
-
-    x: Any  # the model, lifted
-    plain_steps: float | None = None  # plain steps that its steps amount to; None: as many
-
-
-class OptimizerTrainer(Trainer, Protocol):
-    """A Trainer that moves by an optimizer of its own. Its `gradient` is never asked for."""
-
-    def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
-        """Take task.steps steps from x, fewer where they do not fit: `for step in task`."""
-        ...
-
-
-def has_own_optimizer(trainer: Trainer) -> bool:
-    """Whether the client moves by an optimizer of its own."""
-    return hasattr(trainer, "take_steps")
 
 
 def run(
@@ -133,15 +120,22 @@ def run(
     held = trainer.held_back(anchor) if judged else None
     carry = protocol.begin(method, protocol.receive(method, received._replace(held=held)))
     look = gradient or trainer.gradient
-    walked = OwnSteps(None)
-    if has_own_optimizer(trainer):
-        carry, walked = _walked(trainer, carry, order.readings, task)
+    before = plain_steps = None
+    if trainer.own_optimizer:
+        before = trainer.probe(carry.x, 0) if order.readings else None  # None, too, without gradients
+        x, plain_steps = trainer.take_steps(carry.x, task)
+        carry = carry._replace(x=x, end=x)
     else:
         carry = _stepped(look, trainer, method, carry, task)
-        if order.readings:
-            loss, grad = task.look(trainer.probe, carry.x, 0)
-            _check(method, loss)
-            carry = protocol.close(method, carry, loss, grad)
+    if not task.done:
+        raise UserError("There was no batch to step by: this client's rows are at their end, or it has none.")
+    if before is not None:
+        after = task.look(trainer.probe, carry.x, 0)
+        carry = carry._replace(loss=before[0], grad=before[1], last=after[1])
+    elif order.readings and not trainer.own_optimizer:
+        loss, grad = task.look(trainer.probe, carry.x, 0)
+        _check(method, loss)
+        carry = protocol.close(method, carry, loss, grad)
     upload, mine, taken = protocol.finish(method, carry, task.done, direction)
     lowered = Upload(trainer.to_numpy(upload.delta), trainer.to_numpy(upload.extra), float(upload.delta_sq))
     with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
@@ -157,7 +151,7 @@ def run(
         task.done,
         trainer.rows,
         task.step_seconds,
-        plain_steps=walked.plain_steps,
+        plain_steps=plain_steps,
         skipped=task.skipped,
         metrics={} if gradient else trainer.training_metrics(),
         held_rows=0 if held is None else trainer.held_rows,
@@ -200,22 +194,7 @@ def _stepped(
             first = carry.grad is None
             carry = (protocol.first_step if first else protocol.local_step)(method, carry, loss, grad)
         trainer.stepped(number, loss)
-    _check_done(task)
     return carry
-
-
-def _walked(
-    trainer: Any, carry: protocol.LocalState, readings: bool, task: LocalTask
-) -> tuple[protocol.LocalState, OwnSteps]:
-    """The client's own steps, and one minibatch's gradient at both ends of them."""
-    before = trainer.probe(carry.x, 0) if readings else None  # None, too, of those who have no gradients
-    walked = trainer.take_steps(carry.x, task)
-    _check_done(task)
-    carry = carry._replace(x=walked.x, end=walked.x)
-    if before is not None:
-        after = task.look(trainer.probe, carry.x, 0)
-        carry = carry._replace(loss=before[0], grad=before[1], last=after[1])
-    return carry, walked
 
 
 def _check(method: Method, loss: float) -> None:
@@ -224,8 +203,3 @@ def _check(method: Method, loss: float) -> None:
             f"The loss is {loss:g}; {method.name} takes the length of its steps from it, so it must "
             "not be below zero: add a constant to it, or choose a method with an lr, such as fedavg."
         )
-
-
-def _check_done(task: LocalTask) -> None:
-    if not task.done:
-        raise UserError("There was no batch to step by: this client's rows are at their end, or it has none.")

@@ -20,7 +20,7 @@ import numpy as np
 
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
-from amsfl.flower.client.local_round import Look, Trainer, has_own_optimizer
+from amsfl.flower.client.local_round import Look, Trainer
 from amsfl.privacy import safe_sum, system_random
 
 
@@ -59,7 +59,7 @@ def looker(trainer: Trainer, private: RowPrivacy, noise: float, batch: int) -> L
 
 def check(trainer: Trainer) -> None:
     """Whether this client can keep its rows private; a UserError says why not."""
-    if has_own_optimizer(trainer):
+    if trainer.own_optimizer:
         raise UserError(
             "This client moves by an optimizer or a training loop of its own, which sees rows' gradients as "
             "they are: under privacy use torch_client without an optimizer, or jax_client."

@@ -11,7 +11,7 @@ from flwr.clientapp import ClientApp
 from amsfl import sampling
 from amsfl.core import UserError
 from amsfl.flower.client.app import Own, client_app
-from amsfl.flower.client.local_round import OptimizerTrainer, OwnSteps
+from amsfl.flower.client.local_round import Trainer
 from amsfl.flower.client.step_loop import LocalTask
 from amsfl.flower.messages import Buffers, GlobalModel, Order, TensorSpec, Vector
 from amsfl.flower.scores import errors
@@ -48,8 +48,10 @@ def sklearn_client(
     return client_app(lambda context: SklearnTrainer(given, context), own)
 
 
-class SklearnTrainer(OptimizerTrainer):
+class SklearnTrainer(Trainer):
     """There are no gradients: AMSFL plans by seconds alone. `setup` is what sklearn_client was given."""
+
+    own_optimizer = True
 
     def __init__(self, setup: Any, context: Context):
         self.setup, self.context = setup, context
@@ -92,7 +94,7 @@ class SklearnTrainer(OptimizerTrainer):
         """Where the learning rate's schedule stands: begun anew each round, it would never fall."""
         return np.array([getattr(self.model, "t_", 1.0)], np.float32)
 
-    def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
+    def take_steps(self, x: Any, task: LocalTask) -> tuple[Any, float | None]:
         _put(self.model, x)
         if self.state.size and hasattr(self.model, "t_"):
             self.model.t_ = type(self.model.t_)(self.state[0])
@@ -100,7 +102,7 @@ class SklearnTrainer(OptimizerTrainer):
         for _ in task:
             picked = next(picks)
             self._learn(self.x[picked], self.y[picked])
-        return OwnSteps(self.to_numpy(_flat(self.model)))
+        return self.to_numpy(_flat(self.model)), None
 
     def held_back(self, x: Any) -> tuple[float, float] | None:
         """Loss (half the squared error, the log loss, or where there is none the part of wrong answers) and

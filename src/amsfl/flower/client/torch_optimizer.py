@@ -20,7 +20,6 @@ from safetensors.torch import load as load_tensors
 from safetensors.torch import save
 
 from amsfl.core import UserError
-from amsfl.flower.client.local_round import OwnSteps
 from amsfl.flower.client.step_loop import LocalTask, NoMoreData
 from amsfl.flower.client.torch_module import flat
 from amsfl.flower.client.torch_trainer import NOTHING, TorchTrainer
@@ -36,8 +35,9 @@ class TrainedParameters(list[Any]):
 
 
 class TorchOptimizerTrainer(TorchTrainer):
-    """An OptimizerTrainer: the user's optimizer moves the module itself."""
+    """The user's optimizer moves the module itself."""
 
+    own_optimizer = True
     before = after = np.zeros(0, np.float32)  # what it remembers of the rounds so far, and after this one
 
     def load_state(self, state: Vector) -> None:
@@ -46,7 +46,7 @@ class TorchOptimizerTrainer(TorchTrainer):
     def saved_state(self) -> Vector | None:
         return self.after if self.site.keep_optimizer else None
 
-    def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
+    def take_steps(self, x: Any, task: LocalTask) -> tuple[Any, float | None]:
         self.load_parameters(x)
         begun = flat(self.trained)  # as its own precision holds it
         optimizer = self.site.optimizer(TrainedParameters(self.trained, self.module, task), task.lr)
@@ -78,7 +78,7 @@ class TorchOptimizerTrainer(TorchTrainer):
             self.stepped(step, value)
         if self.site.keep_optimizer:
             self.after = dump_state(optimizer, schedule, scaler)
-        return OwnSteps(x + (flat(self.trained) - begun), count.plain_steps if count else None)
+        return x + (flat(self.trained) - begun), count.plain_steps if count.marks else None
 
     def _moves(self, optimizer: Any, scaler: Any, count: "PlainStepCounter") -> bool:
         """One step along the gradients that are there; False where the scaler left it out."""
@@ -119,9 +119,6 @@ class PlainStepCounter:
             if "param_names" in group:
                 group["param_names"].append("amsfl.pedometer")
             self.marks.append((mark, size / sum(sizes)))
-
-    def __bool__(self) -> bool:
-        return bool(self.marks)
 
     def before(self) -> None:
         for mark, _ in self.marks:

@@ -85,7 +85,7 @@ def _write(path: Path, arrays: dict[str, Any]) -> None:
         np.savez(file, **arrays)
 
 
-def read(path: Path) -> dict[str, Vector]:
+def read(path: Path) -> dict[str, Any]:
     with np.load(path, allow_pickle=False) as file:
         return {name: file[name] for name in file.files}
 

@@ -114,9 +114,10 @@ def certificate(site: NodeSettings) -> CheckResult:
 
 
 def clock(site: NodeSettings) -> CheckResult:
-    url = f"{'https' if site.certificates else 'http'}://{site.superlink}/health"
+    authority = str(site.certificates) if site.certificates else None
+    url = f"{'https' if authority else 'http'}://{site.superlink}/health"
     try:
-        with health.opened(url, site.certificates and str(site.certificates)) as reply:
+        with health.opened(url, authority) as reply:
             theirs = parsedate_to_datetime(reply.headers["Date"]).timestamp()
     except (HTTPException, OSError, TypeError, ValueError) as error:
         return bad("clock", f"no time from {site.superlink} ({error}); is that a SuperLink?")
