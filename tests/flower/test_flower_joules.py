@@ -44,8 +44,8 @@ def table(tmp_path: Path) -> Path:
 
 def nodes(table: Path, silent: tuple[int, ...] = ()) -> list[dict[str, Any]]:
     """Node-configs as `amsfl deploy --profile` makes them, without slowness."""
-    found = client_speeds(table)
-    recipe = DeploySettings({}, [], 0.0, False, spends=found.spends)
+    *_, spends = client_speeds(table)
+    recipe = DeploySettings({}, [], 0.0, False, spends=spends)
     every = _node_configs(recipe, table.parent, [{}] * 3)
     return [{k: v for k, v in each.items() if n not in silent or ("-mb" not in k and "joules" not in k)}
             for n, each in enumerate(every)]  # fmt: skip

@@ -105,13 +105,14 @@ def test_how_many_clients_and_which_keys(mine: Path) -> None:
     assert user_app.clients(app, {"clients": 3}, {}) == 3
     with pytest.raises(UserError, match=r"--clients 3"):
         user_app.clients(app._replace(config={}), {}, {})
-    assert user_app.known(app, user_app.parse("scale=3.5")) == {"scale": 3.5}
-    assert user_app.parse('shards="/a b" on=true') == {"shards": "/a b", "on": True}
+    assert user_app.parse("scale=3.5", app) == {"scale": 3.5}
+    wider = app._replace(config={"shards": "", "on": False})
+    assert user_app.parse('shards="/a b" on=true', wider) == {"shards": "/a b", "on": True}
     with pytest.raises(UserError, match=r"no scal; its keys are: clients, options.mu, rounds, scale"):
-        user_app.known(app, {"scal": 1})
+        user_app.parse("scal=1", app)
     for wrong in ("scale", "scale=[", "nowhere.toml"):
         with pytest.raises(UserError, match=r"run-config is written as"):
-            user_app.parse(wrong)
+            user_app.parse(wrong, app)
 
 
 @pytest.mark.parametrize(

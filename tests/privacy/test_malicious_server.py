@@ -22,6 +22,7 @@ from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.client import app, client_state
 from amsfl.flower.client.app import client_app, ledger_of
+from amsfl.flower.client.local_round import Trainer
 from amsfl.flower.client.site_policy import SitePolicy, read_policy, site_policy
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.messages import GlobalModel, Order
@@ -36,7 +37,7 @@ ZERO = np.zeros(SIZE, np.float32)
 REPORTED = {"steps", "rows", "lost_state", "step_seconds", "compute_seconds", "taken"}
 
 
-class Rows:
+class Rows(Trainer):
     """A numpy site whose gradient of a row is x + the row; it counts how often rows are read."""
 
     rows, reads = ROWS, 0

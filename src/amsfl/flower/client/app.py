@@ -1,9 +1,9 @@
 """ClientApps: any Trainer on Flower's Message API."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
@@ -11,10 +11,10 @@ from flwr.clientapp import ClientApp
 
 from amsfl import methods, protocol, transmit
 from amsfl.clock.profile import SPENDING
-from amsfl.core import Kind, Transmit, UserError, parse_names
+from amsfl.core import Kind, RowPrivacy, Transmit, UserError, parse_names
 from amsfl.flower import messages
-from amsfl.flower.client import client_state, local_round, private_steps, step_timing
-from amsfl.flower.client.local_round import Trainer, has_own_optimizer
+from amsfl.flower.client import client_state, local_round, private_steps
+from amsfl.flower.client.local_round import Trainer
 from amsfl.flower.client.privacy_ledger import SiteLedger
 from amsfl.flower.client.site_policy import SitePolicy, logged, site_name, site_policy
 from amsfl.flower.client.step_loop import LocalTask, pace_of
@@ -23,7 +23,10 @@ from amsfl.privacy import MECHANISMS, Mechanism, protect_rows
 
 SPENDS = {name: name.replace("_", "-") for name in SPENDING}  # as node-configs spell it
 MakeTrainer = Callable[[Context], Trainer]
+SPEED = "amsfl-speed"  # in Flower's context
+LONG = 5.0  # seconds; after a first step of that length, in which some compile, there is no second
 ASK = {"model": bool, "seed": int, "probe": bool, "batch": int, "privacy": str, "clip": float}  # a hello
+T = TypeVar("T", Method, Transmit, Mechanism)
 Own = Sequence[Method | Transmit | Mechanism]  # of the user's own, found by their names
 
 
@@ -107,12 +110,11 @@ def introduce(ask: Mapping[str, Any], context: Context, make: MakeTrainer, own: 
         trainer = make(context)
         nothing: tuple[messages.Vector, messages.Buffers] = (np.zeros(0, np.float32), {})
         model = trainer.start(ask["seed"]) if ask["model"] else nothing
-        tensors = trainer.tensors() if ask["model"] and hasattr(trainer, "tensors") else ()
-        rows, moves_itself = trainer.rows, has_own_optimizer(trainer)
+        tensors = trainer.tensors() if ask["model"] else ()
+        rows, moves_itself = trainer.rows, trainer.own_optimizer
         why = private_steps.why_open(trainer) if private else ""
-        measure = partial(step_timing.step_seconds, trainer, ask["seed"], batch, pace_of(context), private)
         if not speed and ask.get("probe") and not why and (private or not closed):
-            speed = step_timing.coarse_once(context, measure) if private else measure()
+            speed = step_seconds(trainer, context, ask["seed"], batch, private)
     return messages.Hello(
         site_name(context),
         rows,
@@ -124,6 +126,39 @@ def introduce(ask: Mapping[str, Any], context: Context, make: MakeTrainer, own: 
         why,
         {name: float(node[key]) for name, key in SPENDS.items() if key in node},
     )
+
+
+def step_seconds(
+    trainer: Trainer, context: Context, seed: int, batch: int, private: RowPrivacy | None
+) -> float:
+    """Of a step that leads nowhere, so that the first plan need not guess; 0 where nobody knows: the client
+    moves by an optimizer of its own, or the step failed. Then the first order fails as well, and the server
+    hears why. With `private` it is a private step, rounded, and measured once a Flower run: many would tell
+    more than one does.
+    """
+    if trainer.own_optimizer:
+        return 0.0
+    if private and SPEED in context.state:
+        return float(messages.scalars(context.state, SPEED)["seconds"])
+    order = messages.Order("probe", 0, -1, 0, 2, math.inf, 1.0, True, batch, seed, "fedavg", {}, "", False)
+    task = LocalTask(order, pace_of(context))
+    look = private_steps.looker(trainer, private, 0.0, batch) if private else trainer.gradient
+    try:
+        x, buffers = trainer.start(seed)
+        method = methods.make("fedavg")._replace(private_rows=private)
+        trainer.begin(order, messages.GlobalModel(x, x[:0], x[:0], buffers), method)
+        task.look(look, trainer.from_numpy(x), 0)
+        if task.timed[0] < LONG:
+            task.look(look, trainer.from_numpy(x), 1)
+        seconds = task.step_seconds
+    except UserError:  # a mistake that every order would meet: better said now than after minutes
+        raise
+    except Exception:  # whatever users' code raises
+        seconds = 0.0
+    if private:
+        seconds = private_steps.coarse(seconds) if seconds else 0.0
+        context.state[SPEED] = ConfigRecord({"seconds": seconds})
+    return seconds
 
 
 def work(
@@ -141,26 +176,25 @@ def work(
         method = protect_rows(method, mechanism_of(terms.mechanism, own), terms.clip)
     with private_steps.silent(terms is not None):
         trainer = make(context)
-    if order.own_optimizer or has_own_optimizer(trainer):
+    if order.own_optimizer or trainer.own_optimizer:
         method = methods.for_own_optimizers(method)
     if terms is not None:
         private_steps.check(trainer)
         order = order._replace(
             steps=ledger.spend(order, trainer.rows), readings=False, time_limit=policy.most_seconds
         )
-        look = private_steps.looker(trainer, method, terms, order.batch)
+        assert method.private_rows is not None
+        look = private_steps.looker(trainer, method.private_rows, terms.noise, order.batch)
     fresh = protocol.initial_client_state(method, model.anchor)
     mine, lost = client_state.settle(client_state.load(context, order), order, np.concatenate(fresh))
     client, memory, own_state = np.split(mine, np.cumsum([len(part) for part in fresh]))
-    driver: Any = trainer if has_own_optimizer(trainer) else None
-    if driver:
-        driver.load_state(own_state)
+    trainer.load_state(own_state)
     task = LocalTask(order, pace_of(context), context.node_config)
     known = model._replace(direction=client_state.last_step(context, order, model))
     with private_steps.silent(terms is not None):
         reply, left = local_round.run(trainer, task, known, method, (client, memory), look)
     client_state.keep_anchor(context, order, model.anchor)
-    after = driver.saved_state() if driver else None
+    after = trainer.saved_state()
     lost |= after is not None and not own_state.size and order.accepted != client_state.NEVER
     left = left if after is None else np.append(left, after)
     reply = reply._replace(compute_seconds=time.monotonic() - started, lost_state=lost)
@@ -176,30 +210,16 @@ def work(
 
 def method_of(order: messages.Order, own: Own) -> Method:
     """What the order names: the client's own, else one that is installed here. Never a file by its path."""
-    links = [name for name, _ in parse_names(order.transmit)]
-    strange = _unknown(methods.METHODS, [order.method]), _unknown(transmit.TRANSMITS, links)
-    method = next((thing for thing in own if isinstance(thing, Method) and thing.name == order.method), None)
-    way = next((thing for thing in own if isinstance(thing, Transmit) and thing.name == order.transmit), None)
-    for thing, names in zip((method, way), strange, strict=True):
-        if thing is None and names:
-            raise UserError(
-                f"The server asks for {', '.join(sorted(names))}, which is not installed here; "
-                "add the object to this client's `own`."
-            )
-    method = method or methods.make(order.method, order.options)
+    method = own_thing(methods.METHODS, order.method, own) or methods.make(order.method, order.options)
     method = methods.with_momentum(method, order.momentum, order.weight_decay)
-    return method._replace(transmit=way or transmit.make(order.transmit) or method.transmit)
+    links = [name for name, _ in parse_names(order.transmit)]
+    way = own_thing(transmit.TRANSMITS, order.transmit, own, links) or transmit.make(order.transmit)
+    return method._replace(transmit=way or method.transmit)
 
 
 def mechanism_of(name: str, own: Own) -> Any:
     """The client's own mechanism of that name, else one that is installed here; it must protect rows."""
-    mine = next((thing for thing in own if isinstance(thing, Mechanism) and thing.name == name), None)
-    if mine is None and _unknown(MECHANISMS, [name]):
-        raise UserError(
-            f"The server asks for the privacy mechanism {name!r}, which is not installed here; add the "
-            "object to this client's `own`."
-        )
-    mechanism = mine or MECHANISMS.make(name)
+    mechanism = own_thing(MECHANISMS, name, own) or MECHANISMS.make(name)
     if mechanism.client is None:
         raise UserError(
             f"The privacy mechanism {name!r} has no part at clients: the server must not order it."
@@ -207,7 +227,17 @@ def mechanism_of(name: str, own: Own) -> Any:
     return mechanism
 
 
-def _unknown(kind: Kind[Any], names: list[str]) -> set[str]:
-    """Names that nothing here has. Installed packages are looked through only for those that are not ours."""
-    foreign = {*names} - {*kind.table}
-    return foreign - {*kind.names()} if foreign else foreign
+def own_thing(kind: Kind[T], name: str, own: Own, links: list[str] | None = None) -> T | None:
+    """The client's own thing of that name; None where it, or all links of its chain, are installed here."""
+    for thing in own:
+        if isinstance(thing, kind.type) and thing.name == name:
+            return thing
+    # installed packages are looked through only for names that are not ours
+    foreign = {*([name] if links is None else links)} - {*kind.table}
+    unknown = foreign - {*kind.names()} if foreign else foreign
+    if unknown:
+        raise UserError(
+            f"The server asks for the {kind.word} {', '.join(map(repr, sorted(unknown)))}, which is not "
+            "installed here; add the object to this client's `own`."
+        )
+    return None

@@ -1,12 +1,10 @@
 """What a client remembers from round to round: its method's state, and the model that it was last sent.
 
-The method's state (SCAFFOLD's c_i, FedDyn's g_i) must agree with what the server took.
-
-An upload can come late or be refused after the client has moved its state on, and a killed server runs
-a round again. So a client keeps two: the state that the server last accepted, and the pending one of its
-latest work. The next order says which round was accepted, and the client settles on that one.
-It lives in Flower's context, which ends with a Flower run; with `state-dir` in the node-config also in a
-file, which outlives the run, so that a resumed server finds its clients as it left them.
+The method's state (SCAFFOLD's c_i, FedDyn's g_i) must agree with what the server took, and an upload can come
+late or be refused, and a killed server runs a round again. So a client keeps two: the state that the server
+last accepted, and the pending one of its latest work. The next order says which round was accepted.
+They live in Flower's context, which ends with a Flower run; with `state-dir` in the node-config also in a
+file, so that a resumed server finds its clients as it left them.
 
 A client that was in the round before has seen the anchor from which the last global step began; the server
 sends the step to all others, and to everybody when it resumes a run. The anchor lives in Flower's context: a
@@ -27,11 +25,10 @@ from amsfl.record.disk import make_folder, remove, safe_name, write_atomically
 from amsfl.record.fingerprint import checksum_arrays
 
 NEVER = -1
-KEPT = 20  # state files of a Flower run; several servers may take turns in one
+KEPT = 20  # state files of a Flower run, the latest: a server that names itself anew fills no disk
 
 
 class StoredState(NamedTuple):
-    run: str
     settled: int  # round of the accepted state
     pending: int
     accepted: Vector
@@ -40,7 +37,7 @@ class StoredState(NamedTuple):
 
 def settle(held: StoredState | None, order: Order, fresh: Vector) -> tuple[Vector, bool]:
     """The state to work from, and whether it was lost: held by nobody though the server counts on it."""
-    if held is not None and held.run == order.run:
+    if held is not None:
         if order.accepted == held.pending != NEVER:
             return held.latest, False
         if order.accepted == held.settled:
@@ -51,36 +48,27 @@ def settle(held: StoredState | None, order: Order, fresh: Vector) -> tuple[Vecto
 def load(context: Context, order: Order) -> StoredState | None:
     if "amsfl" in context.state and context.state["amsfl"]["run"] == order.run:
         fields, parts = scalars(context.state, "amsfl"), arrays(context.state, "amsfl-state")
-        return StoredState(order.run, int(fields["settled"]), int(fields["pending"]), **parts)
+        return StoredState(int(fields["settled"]), int(fields["pending"]), **parts)
     path = _path(context, order)
-    return _read(path, order.run) if path and path.exists() else None
+    return _read(path) if path and path.exists() else None
 
 
 def save(context: Context, order: Order, before: Vector, after: Vector) -> None:
     """`before` belongs to the accepted round, `after` to this one."""
     fields: dict[str, Any] = {"run": order.run, "settled": order.accepted, "pending": order.round}
     path = _path(context, order) if after.size else None
-    files = _remembered(context, path) if path else _files(context)
-    context.state["amsfl"] = ConfigRecord(fields | {"files": files})
+    files = list(scalars(context.state, "amsfl").get("files", [])) if "amsfl" in context.state else []
+    if path:
+        files = [*(name for name in files if name != path.name), path.name]
+        for name in files[:-KEPT]:
+            remove(path.with_name(name))
+    context.state["amsfl"] = ConfigRecord(fields | {"files": files[-KEPT:]})
     context.state["amsfl-state"] = pack_arrays({"accepted": before, "latest": after})
     if path:
         make_folder(path.parent, private=True)
         parts = {"accepted": np.ascontiguousarray(before), "latest": np.ascontiguousarray(after)}
         notes = {key: str(value) for key, value in fields.items()} | {"crc": checksum_arrays(*parts.values())}
         write_atomically(path, save_tensors(parts, notes), 0o600)  # as near to the rows as a gradient is
-
-
-def _files(context: Context) -> list[str]:
-    """The names of this Flower run's state files, the latest last."""
-    return list(scalars(context.state, "amsfl").get("files", [])) if "amsfl" in context.state else []
-
-
-def _remembered(context: Context, path: Path) -> list[str]:
-    """With this one; the oldest beyond KEPT are removed: a server that names itself anew fills no disk."""
-    names = [*(name for name in _files(context) if name != path.name), path.name]
-    for name in names[:-KEPT]:
-        remove(path.with_name(name))
-    return names[-KEPT:]
 
 
 def _path(context: Context, order: Order) -> Path | None:
@@ -91,14 +79,14 @@ def _path(context: Context, order: Order) -> Path | None:
     return Path(str(folder)).expanduser() / f"{safe_name(order.run, 'The run')}-{order.client}.safetensors"
 
 
-def _read(path: Path, run: str) -> StoredState | None:
+def _read(path: Path) -> StoredState | None:
     try:
         with safe_open(path, "numpy") as file:
             notes = file.metadata()
             parts = {name: file.get_tensor(name) for name in ("accepted", "latest")}
         if notes["crc"] != checksum_arrays(parts["accepted"], parts["latest"]):
             return None
-        return StoredState(run, int(notes["settled"]), int(notes["pending"]), **parts)
+        return StoredState(int(notes["settled"]), int(notes["pending"]), **parts)
     except (OSError, SafetensorError, KeyError, ValueError, TypeError):
         return None  # unreadable is lost: the reply says so, and the run goes on
 

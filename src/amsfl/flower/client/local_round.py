@@ -8,14 +8,14 @@ and everything after that uses operators alone, as the methods do.
 
 from collections.abc import Callable
 from math import isfinite, nan
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from amsfl import protocol, sampling
 from amsfl.core import Reading, Upload, UserError
 from amsfl.flower.client.step_loop import LocalTask, NoMoreData
-from amsfl.flower.messages import Buffers, GlobalModel, Order, Reply, Vector
+from amsfl.flower.messages import Buffers, GlobalModel, Order, Reply, TensorSpec, Vector
 from amsfl.methods import Method
 
 Look = Callable[[Any, int], tuple[float, Any]]  # loss and gradient at x of a minibatch by its number
@@ -26,6 +26,8 @@ class Trainer(Protocol):
     numpy arrays needs `rows`, `start` and `gradient` alone."""
 
     rows: int  # how many it trains on: its weight
+    held_rows: int = 0  # of them, that it holds back for the judge
+    own_optimizer: bool = False  # it moves by one, in take_steps(); its `gradient` is then never asked for
 
     def start(self, seed: int) -> tuple[Vector, Buffers]:
         """Initial parameters, flat float32, and buffers by name; asked of one client, once."""
@@ -50,50 +52,48 @@ class Trainer(Protocol):
     def probe(self, x: Any, step: int) -> tuple[float, Any] | None:
         """The same for the reading: it must leave buffers and random streams as they were.
 
-        None only from an OptimizerTrainer without gradients: then there are no readings of it."""
+        None only of an own optimizer without gradients: then there are no readings of it."""
         return self.gradient(x, step)
 
     def buffers(self) -> Buffers:
         """Arrays by name that are averaged and not trained."""
         return {}
 
-    def evaluate(self, x: Any) -> dict[str, float] | None:
-        """loss, accuracy and rows on local test data, and numbers of its own; None without any.
+    def tensors(self) -> tuple[TensorSpec, ...]:
+        """Names and shapes of the parameters, so that a file of the model has them."""
+        return ()
 
-        What else should be known of a round's training, `training_metrics() -> dict[str, float]` may say.
-        A trainer that holds `held_rows` rows back has `held_back(x)`: their mean loss, and how much outputs
-        differ from row to row (protocol.md); None where it holds none. Without it the judge goes by the loss
-        of the first minibatch.
-        """
+    def stepped(self, step: int, loss: float) -> None:
+        """After a step that was taken."""
         return None
 
+    def training_metrics(self) -> dict[str, float]:
+        """What else should be known of a round's training."""
+        return {}
 
-class OwnSteps(NamedTuple):
-    """Where a client's own optimizer came to."""
+    def held_back(self, x: Any) -> tuple[float, float] | None:
+        """Mean loss of the rows that are held back, and how much outputs differ by row (protocol.md).
 
-    x: Any  # the model, lifted
-    plain_steps: float | None = None  # plain steps that its steps amount to; None: as many
+        None where none are: then the judge goes by the loss of the first minibatch."""
+        return None
 
+    def evaluate(self, x: Any) -> dict[str, float] | None:
+        """loss, accuracy and rows on local test data, and numbers of its own; None without any."""
+        return None
 
-class OptimizerTrainer(Trainer, Protocol):
-    """A Trainer that moves by an optimizer of its own. Its `gradient` is never asked for."""
+    def take_steps(self, x: Any, task: LocalTask) -> tuple[Any, float | None]:
+        """By its own optimizer, task.steps steps from x, fewer where they do not fit: `for step in task`.
 
-    def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
-        """Take task.steps steps from x, fewer where they do not fit: `for step in task`."""
-        ...
+        Where they came to, and plain steps that they amount to; None: as many."""
+        raise UserError(f"A {type(self).__name__} has no optimizer of its own.")
 
     def load_state(self, state: Vector) -> None:
-        """What it kept of the round before; empty where there is nothing."""
+        """What its own optimizer kept of the round before; empty where there is nothing."""
         return None
 
     def saved_state(self) -> Vector | None:
         """What it keeps for the next round; None where it keeps nothing."""
         return None
-
-
-def has_own_optimizer(trainer: Trainer) -> bool:
-    """Whether the client moves by an optimizer of its own."""
-    return hasattr(trainer, "take_steps")
 
 
 def run(
@@ -116,23 +116,26 @@ def run(
         trainer.from_numpy(part) for part in (model.anchor, model.server, client, model.direction)
     )
     received = protocol.LocalState(anchor, server, mine, order.lr, float(order.round), cut=order.cut)
-    held = None
-    if gradient is None and method.judges and order.held_back and hasattr(trainer, "held_back"):
-        held = trainer.held_back(anchor)
-        received = received._replace(held=held)
-    carry = protocol.begin(method, protocol.receive(method, received))
+    judged = gradient is None and method.judges and order.held_back
+    held = trainer.held_back(anchor) if judged else None
+    carry = protocol.begin(method, protocol.receive(method, received._replace(held=held)))
     look = gradient or trainer.gradient
-    walked = OwnSteps(None)
-    if has_own_optimizer(trainer):
-        carry, walked = _walked(trainer, carry, order.readings, task)
+    before = plain_steps = None
+    if trainer.own_optimizer:
+        before = trainer.probe(carry.x, 0) if order.readings else None  # None, too, without gradients
+        x, plain_steps = trainer.take_steps(carry.x, task)
+        carry = carry._replace(x=x, end=x)
     else:
-        stepped = None if gradient else getattr(trainer, "stepped", None)
-        opens = trainer.probe if method.arithmetic.opening is not None and not order.lr_known else None
-        carry = _stepped(look, stepped, method, carry, task, opens)
-        if order.readings:
-            loss, grad = task.look(trainer.probe, carry.x, 0)
-            _check(method, loss)
-            carry = protocol.close(method, carry, loss, grad)
+        carry = _stepped(look, trainer, method, carry, task)
+    if not task.done:
+        raise UserError("There was no batch to step by: this client's rows are at their end, or it has none.")
+    if before is not None:
+        after = task.look(trainer.probe, carry.x, 0)
+        carry = carry._replace(loss=before[0], grad=before[1], last=after[1])
+    elif order.readings and not trainer.own_optimizer:
+        loss, grad = task.look(trainer.probe, carry.x, 0)
+        _check(method, loss)
+        carry = protocol.close(method, carry, loss, grad)
     upload, mine, taken = protocol.finish(method, carry, task.done, direction)
     lowered = Upload(trainer.to_numpy(upload.delta), trainer.to_numpy(upload.extra), float(upload.delta_sq))
     with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
@@ -148,10 +151,10 @@ def run(
         task.done,
         trainer.rows,
         task.step_seconds,
-        plain_steps=walked.plain_steps,
+        plain_steps=plain_steps,
         skipped=task.skipped,
-        metrics=trainer.training_metrics() if hasattr(trainer, "training_metrics") and not gradient else {},
-        held_rows=getattr(trainer, "held_rows", 0) if held is not None else 0,
+        metrics={} if gradient else trainer.training_metrics(),
+        held_rows=0 if held is None else trainer.held_rows,
     )
     return reply, np.concatenate([trainer.to_numpy(mine), memory])
 
@@ -169,15 +172,10 @@ def _reading(asked: bool, taken: Reading | None, held: tuple[float, float] | Non
 
 
 def _stepped(
-    look: Look,
-    stepped: Callable[[int, float], None] | None,
-    method: Method,
-    carry: protocol.LocalState,
-    task: LocalTask,
-    probe: Callable[..., Any] | None = None,
+    look: Look, trainer: Trainer, method: Method, carry: protocol.LocalState, task: LocalTask
 ) -> protocol.LocalState:
-    """The method's own steps along these gradients; `stepped` hears of each. With `probe` the first of them
-    finds the learning rate."""
+    """The method's own steps along these gradients. Without a learning rate the first one finds it."""
+    opens = method.arithmetic.opening is not None and not task.order.lr_known
     for number in task:
         try:
             loss, grad = look(carry.x, number)
@@ -187,31 +185,16 @@ def _stepped(
             task.leave_out(loss)
             continue
         _check(method, loss)
-        if probe is not None and carry.grad is None:
+        if opens and carry.grad is None:
             carry = protocol.trial_step(method, carry, loss, grad)
             # the trial's gradient is part of the first step's time, which `task` is taking
-            carry = protocol.open_rate(method, carry, probe(carry.x, number)[1])
+            again: Any = trainer.probe(carry.x, number)
+            carry = protocol.open_rate(method, carry, again[1])
         else:
             first = carry.grad is None
             carry = (protocol.first_step if first else protocol.local_step)(method, carry, loss, grad)
-        if stepped is not None:
-            stepped(number, loss)
-    _check_done(task)
+        trainer.stepped(number, loss)
     return carry
-
-
-def _walked(
-    trainer: Any, carry: protocol.LocalState, readings: bool, task: LocalTask
-) -> tuple[protocol.LocalState, OwnSteps]:
-    """The client's own steps, and one minibatch's gradient at both ends of them."""
-    before = trainer.probe(carry.x, 0) if readings else None  # None, too, of those who have no gradients
-    walked = trainer.take_steps(carry.x, task)
-    _check_done(task)
-    carry = carry._replace(x=walked.x, end=walked.x)
-    if before is not None:
-        after = task.look(trainer.probe, carry.x, 0)
-        carry = carry._replace(loss=before[0], grad=before[1], last=after[1])
-    return carry, walked
 
 
 def _check(method: Method, loss: float) -> None:
@@ -220,8 +203,3 @@ def _check(method: Method, loss: float) -> None:
             f"The loss is {loss:g}; {method.name} takes the length of its steps from it, so it must "
             "not be below zero: add a constant to it, or choose a method with an lr, such as fedavg."
         )
-
-
-def _check_done(task: LocalTask) -> None:
-    if not task.done:
-        raise UserError("There was no batch to step by: this client's rows are at their end, or it has none.")

@@ -4,26 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from flwr.app import Context
-from flwr.clientapp import ClientApp
 
 from amsfl.flower import messages
-from amsfl.flower.client.app import Own, client_app
+from amsfl.flower.client.app import client_app
 from amsfl.flower.client.local_round import Trainer
 from amsfl.methods import Method
 
-
-def numpy_client(make: Callable[[Context], "NumpyTrainer"], own: Own = ()) -> ClientApp:
-    """A ClientApp around plain numpy.
-
-    Args:
-        make: `make(context)` returns a NumpyTrainer, or your own Trainer.
-        own: Methods, transmissions and privacy mechanisms of your own; the server's order names which to use.
-
-    Returns:
-        The app that a pyproject.toml names as `clientapp`.
-    """
-    return client_app(make, own)
+numpy_client = client_app
+"""A client_app, by the name that says what it is for: `make(context)` returns a NumpyTrainer."""
 
 
 class NumpyTrainer(Trainer):
@@ -41,7 +29,6 @@ class NumpyTrainer(Trainer):
         evaluate: Callable[[messages.Vector], dict[str, float]] | None = None,
     ):
         self.rows, self._start, self._gradient, self._evaluate = rows, start, gradient, evaluate
-        self.order: messages.Order | None = None
 
     def start(self, seed: int) -> tuple[messages.Vector, messages.Buffers]:
         """The first model, where the server asks this client for one.
@@ -75,7 +62,6 @@ class NumpyTrainer(Trainer):
         Returns:
             The loss and its gradient.
         """
-        assert self.order is not None
         loss, grad = self._gradient(x, step, self.order)
         return float(loss), np.asarray(grad, np.float32)
 

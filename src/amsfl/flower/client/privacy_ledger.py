@@ -1,19 +1,14 @@
 """A site's own privacy ledger: what its rows have told so far, and how many steps are left.
 
-The server plans and orders; the site counts for itself, by the chance and the noise that it really has, and
-takes no step beyond
-
-    epsilon of the order    what this run may cost, as its first order said
-    epsilon_run of the site of its policy: what a Flower run may cost, whatever names the server gives it
-    epsilon of the site     of its policy: what all runs together may cost
+The server orders; the site counts for itself, by the chance and the noise that it really has. It takes no
+step beyond the epsilon of the run's first order, and epsilon_run and epsilon of its policy (docs/privacy.md).
 
 An entry is of a Flower run, whose id the server does not choose, and of the server's own name for the run, by
 which a resumed run, a Flower run of its own, finds what it has spent.
 
 Steps are spent before any row is read, under a lock: two orders at once, or a process that is killed, cannot
-take a step that is not counted. What was spent and not taken is given back when the work is over. The ledger
-is a file in `state-dir`; without one in a folder of this user's for temporary files. That a step was taken is
-in Flower's context, too. An unreadable ledger is not an empty one.
+take a step that is not counted. What was spent and not taken is given back when the work is over. That a step
+was taken is in Flower's context, too. An unreadable ledger is not an empty one.
 """
 
 from bisect import bisect_left
@@ -86,7 +81,7 @@ class SiteLedger:
             entries.setdefault(key, agreed)
             # with next to no noise one step is too much, and to count many would take minutes
             possible = self._fits({key: agreed._replace(steps=1)}, order.run)
-            steps = possible and most(
+            steps = possible and most_steps(
                 order.steps, lambda count: self._fits(add(entries, key, count), order.run)
             )
             if not steps:
@@ -117,14 +112,12 @@ class SiteLedger:
 
         Runs of one mechanism compose by its account; several mechanisms share delta, and epsilons add up.
         """
-        names = {entry.mechanism for entry in entries.values() if entry.steps}
-        return sum(
-            self.find(name).account(
-                tuple(each.event for each in entries.values() if each.mechanism == name and each.steps),
-                self.policy.delta / len(names),
-            )
-            for name in names
-        )
+        events: dict[str, tuple[Event, ...]] = {}
+        for entry in entries.values():
+            if entry.steps:
+                events[entry.mechanism] = (*events.get(entry.mechanism, ()), entry.event)
+        share = self.policy.delta / max(len(events), 1)
+        return sum(self.find(name).account(each, share) for name, each in events.items())
 
     def closed(self, run: str = "") -> bool:
         """Whether nothing raw may leave: a private step was taken, and the policy does not allow both.
@@ -147,9 +140,8 @@ class SiteLedger:
     def read(self) -> Entries:
         if not self.path.exists():
             return {}
-        entries = read_sealed(
-            self.path, "nobody knows any more what this site has told: it should tell no more."
-        )
+        advice = "nobody knows any more what this site has told: it should tell no more."
+        entries = read_sealed(self.path, advice)
         return {run: LedgerEntry(**entry) for run, entry in entries.items()}
 
     def _fits(self, entries: Entries, run: str) -> bool:
@@ -157,10 +149,8 @@ class SiteLedger:
         entry = same[0]._replace(steps=sum(each.steps for each in same))
         if entry.epsilon and self.find(entry.mechanism).account((entry.event,), entry.delta) > entry.epsilon:
             return False
-        now, ever = self.policy.epsilon_run, self.policy.epsilon
-        if now is not None and self.spent(of_flower(entries, self.flower)) > now:
-            return False
-        return ever is None or self.spent(entries) <= ever
+        limits = (self.policy.epsilon_run, of_flower(entries, self.flower)), (self.policy.epsilon, entries)
+        return all(most is None or self.spent(part) <= most for most, part in limits)
 
     def _key(self, run: str) -> str:
         if not isinstance(run, str):  # JSON writes 5 and "5" as one key, and reads the last of them
@@ -193,8 +183,8 @@ def of_flower(entries: Entries, flower: str) -> Entries:
     return {key: entry for key, entry in entries.items() if key.rpartition(":")[0] == flower}
 
 
-def most(asked: int, fits: Callable[[int], bool]) -> int:
-    """The most steps up to `asked` that fit, by halving."""
+def most_steps(asked: int, fits: Callable[[int], bool]) -> int:
+    """Up to `asked` that fit, by halving."""
     return asked if fits(asked) else bisect_left(range(1, asked), True, key=lambda steps: not fits(steps))
 
 

@@ -20,9 +20,8 @@ import numpy as np
 
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
-from amsfl.flower.client.local_round import Look, Trainer, has_own_optimizer
-from amsfl.methods import Method
-from amsfl.privacy import Terms, safe_sum, system_random
+from amsfl.flower.client.local_round import Look, Trainer
+from amsfl.privacy import safe_sum, system_random
 
 
 def gradient(trainer: Any, private: RowPrivacy, noise: float, batch: int, x: Any) -> Any:
@@ -53,16 +52,14 @@ def coarse(seconds: float) -> float:
     return float(2.0 ** (np.ceil(4 * np.log2(max(seconds, 1e-3))) / 4))
 
 
-def looker(trainer: Any, method: Method, terms: Terms, batch: int) -> Look:
+def looker(trainer: Trainer, private: RowPrivacy, noise: float, batch: int) -> Look:
     """Private gradients as a client's round takes them: without a loss."""
-    private = method.private_rows
-    assert private is not None
-    return lambda x, step: (0.0, gradient(trainer, private, terms.noise, batch, x))
+    return lambda x, step: (0.0, gradient(trainer, private, noise, batch, x))
 
 
 def check(trainer: Trainer) -> None:
     """Whether this client can keep its rows private; a UserError says why not."""
-    if has_own_optimizer(trainer):
+    if trainer.own_optimizer:
         raise UserError(
             "This client moves by an optimizer or a training loop of its own, which sees rows' gradients as "
             "they are: under privacy use torch_client without an optimizer, or jax_client."

@@ -1,23 +1,5 @@
-"""What a site accepts of its server: a small TOML file of its own, the same with privacy and without.
-
-    methods = ["fedavg", "amsfl"]    # by name; without the line: all that are installed here
-    transmits = ["q8"]
-    mechanisms = ["record"]          # of privacy; "none" in the list accepts orders without
-    runs = ["8101834"]               # Flower's ids of the runs that may order
-    most_steps = 200                 # of a round; so most_megabytes (sent), most_rows (of a minibatch)
-    most_seconds = 600               # that its steps of a round may take: then it stops by itself
-    least_noise = 0.5
-    clip = [0.1, 10.0]
-    epsilon_run = 2.0                # of a Flower run, at `delta`
-    epsilon = 8.0                    # of all time, at `delta`
-    delta = 1e-5
-    scores = false                   # no answer to `evaluate`; readings of orders without privacy hold losses
-
-It is `site.toml` in the `state-dir` of the node-config, or what `policy` in the node-config names. An order
-outside of it is refused before any row is read. Without a file there are the bounds below.
-
-Every order, and what was sent for it, is a line of JSON in the site's own log: `orders-NAME.jsonl` in its
-`state-dir`, only ever appended, readable by its owner alone.
+"""What a site accepts of its server: a small TOML file of its own (docs/privacy.md), the same with privacy
+and without; and its own log of orders. An order outside of the policy is refused before any row is read.
 """
 
 import json
@@ -44,23 +26,23 @@ Names = tuple[str, ...] | None
 
 
 class SitePolicy(NamedTuple):
-    """See above; None: no bound of the site's own."""
+    """The file's lines; None: no bound of the site's own."""
 
     methods: Names = None
     transmits: Names = None
-    mechanisms: Names = None
-    runs: Names = None
-    most_steps: float = 100_000
-    most_seconds: float = 86_400.0
-    most_megabytes: float = math.inf
-    most_rows: float = 65_536
+    mechanisms: Names = None  # of privacy; "none" in the list accepts orders without
+    runs: Names = None  # Flower's ids of the runs that may order
+    most_steps: float = 100_000  # of a round
+    most_seconds: float = 86_400.0  # that its steps of a round may take: then it stops by itself
+    most_megabytes: float = math.inf  # that are sent
+    most_rows: float = 65_536  # of a minibatch
     least_noise: float = 0.05
     clip: tuple[float, float] = (1e-4, 1e4)
-    epsilon_run: float | None = None
-    epsilon: float | None = None
+    epsilon_run: float | None = None  # of a Flower run, at `delta`
+    epsilon: float | None = None  # of all time, at `delta`
     delta: float = 1e-5
     most_delta: float = 1e-3
-    scores: bool = True
+    scores: bool = True  # answers to `evaluate`
 
     @property
     def private(self) -> bool:
@@ -71,8 +53,16 @@ class SitePolicy(NamedTuple):
     def check(self, order: Order, model: GlobalModel, flower_run: int, train: bool = True) -> None:
         """A UserError where the order or its model lies outside."""
         disk.safe_name(order.run, "The run")
+        terms = order.terms
         _check_listed("Flower run", self.runs, str(flower_run))
-        self._check_names(order)
+        _check_listed("method", self.methods, order.method)
+        _check_listed("transmit", self.transmits, *(name for name, _ in parse_names(order.transmit)))
+        _check_listed("privacy mechanism", self.mechanisms, terms.mechanism if terms else NONE)
+        if terms is None and self.private:
+            raise UserError(
+                "This site keeps its rows private, and this order is without privacy: train with epsilon, or "
+                "privacy='record', and score on the server."
+            )
         bounds: dict[str, tuple[float, float, float]] = {
             "steps": (order.steps, int(train), self.most_steps),
             "batch": (order.batch, 1, self.most_rows),
@@ -87,7 +77,6 @@ class SitePolicy(NamedTuple):
             "accepted": (order.accepted, -1, 2**31 - 1),
             "client": (order.client, 0, 2**31 - 1),
         }
-        terms = order.terms
         if terms is not None:
             most = math.inf if self.epsilon_run is None else self.epsilon_run
             bounds |= {
@@ -107,16 +96,6 @@ class SitePolicy(NamedTuple):
         if mechanism:
             _check_listed("privacy mechanism", self.mechanisms, mechanism)
             _check_bounds({"clip": (clip, *self.clip)})
-
-    def _check_names(self, order: Order) -> None:
-        _check_listed("method", self.methods, order.method)
-        _check_listed("transmit", self.transmits, *(name for name, _ in parse_names(order.transmit)))
-        _check_listed("privacy mechanism", self.mechanisms, order.terms.mechanism if order.terms else NONE)
-        if order.terms is None and self.private:
-            raise UserError(
-                "This site keeps its rows private, and this order is without privacy: train with epsilon, or "
-                "privacy='record', and score on the server."
-            )
 
     def check_size(self, size: int) -> None:
         if size > self.most_megabytes * 1e6:
@@ -216,7 +195,8 @@ def site_folder(context: Context) -> Path:
 
 @contextmanager
 def logged(context: Context, what: str) -> Iterator[dict[str, Any]]:
-    """`with logged(context, "train") as entry:`; whatever is put into `entry` is on the line."""
+    """`with logged(context, "train") as entry:`; whatever is put into `entry` is on the line of JSON of this
+    order in `orders-NAME.jsonl`, in the site's `state-dir`: only ever appended, its owner's alone."""
     entry: dict[str, Any] = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "what": what}
     entry |= {"flower_run": context.run_id}
     try:

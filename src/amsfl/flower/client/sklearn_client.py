@@ -1,7 +1,8 @@
 """scikit-learn models with `partial_fit` as clients: their coefficients travel, their own rule moves them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from flwr.app import Context
@@ -10,7 +11,7 @@ from flwr.clientapp import ClientApp
 from amsfl import sampling
 from amsfl.core import UserError
 from amsfl.flower.client.app import Own, client_app
-from amsfl.flower.client.local_round import OptimizerTrainer, OwnSteps
+from amsfl.flower.client.local_round import Trainer
 from amsfl.flower.client.step_loop import LocalTask
 from amsfl.flower.messages import Buffers, GlobalModel, Order, TensorSpec, Vector
 from amsfl.flower.scores import errors
@@ -41,25 +42,18 @@ def sklearn_client(
     Returns:
         The app that a pyproject.toml names as `clientapp`.
     """
-    setup = SklearnSetup(model, rows, None if classes is None else np.asarray(classes), test_rows, metrics)
-    _check(model(), setup.classes)
-    return client_app(lambda context: SklearnTrainer(setup, context), own)
+    labels = None if classes is None else np.asarray(classes)
+    _check(model(), labels)
+    given = SimpleNamespace(model=model, rows=rows, classes=labels, test_rows=test_rows, metrics=metrics)
+    return client_app(lambda context: SklearnTrainer(given, context), own)
 
 
-class SklearnSetup(NamedTuple):
-    """What sklearn_client was given; see there."""
+class SklearnTrainer(Trainer):
+    """There are no gradients: AMSFL plans by seconds alone. `setup` is what sklearn_client was given."""
 
-    model: Callable[[], Any]
-    rows: Callable[[Context], tuple[Any, Any]]
-    classes: Vector | None
-    test_rows: Callable[[Context], tuple[Any, Any]] | None
-    metrics: Callable[[Any, Any, Any], Mapping[str, float]] | None
+    own_optimizer = True
 
-
-class SklearnTrainer(OptimizerTrainer):
-    """There are no gradients: AMSFL plans by seconds alone."""
-
-    def __init__(self, setup: SklearnSetup, context: Context):
+    def __init__(self, setup: Any, context: Context):
         self.setup, self.context = setup, context
         self.x, self.y = _rows(setup.rows(context), setup.classes)
         self.rows = self.x.shape[0]
@@ -100,7 +94,7 @@ class SklearnTrainer(OptimizerTrainer):
         """Where the learning rate's schedule stands: begun anew each round, it would never fall."""
         return np.array([getattr(self.model, "t_", 1.0)], np.float32)
 
-    def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
+    def take_steps(self, x: Any, task: LocalTask) -> tuple[Any, float | None]:
         _put(self.model, x)
         if self.state.size and hasattr(self.model, "t_"):
             self.model.t_ = type(self.model.t_)(self.state[0])
@@ -108,7 +102,7 @@ class SklearnTrainer(OptimizerTrainer):
         for _ in task:
             picked = next(picks)
             self._learn(self.x[picked], self.y[picked])
-        return OwnSteps(self.to_numpy(_flat(self.model)))
+        return self.to_numpy(_flat(self.model)), None
 
     def held_back(self, x: Any) -> tuple[float, float] | None:
         """Loss (half the squared error, the log loss, or where there is none the part of wrong answers) and
@@ -146,7 +140,11 @@ class SklearnTrainer(OptimizerTrainer):
             self.model.t_ = type(self.model.t_)(0 if hasattr(self.model, "coefs_") else 1)
         if hasattr(self.model, "_optimizer"):
             del self.model._optimizer  # a network's moments begin anew each round
-        _check_coefficients(self.model)
+        linear = hasattr(self.model, "coef_") and hasattr(self.model, "intercept_")
+        if not hasattr(self.model, "coefs_") and not linear:
+            raise UserError(
+                f"{type(self.model).__name__} has no coefficients whose average would be a model; use {GOOD}."
+            )
 
     def _learn(self, rows: Any, targets: Vector) -> None:
         more = {} if self.setup.classes is None else {"classes": self.setup.classes}
@@ -215,12 +213,4 @@ def _check(model: Any, classes: Vector | None) -> None:
     if model.get_params().get("average"):
         raise UserError(
             f"{name} with average keeps two models, of which one would travel; leave average out."
-        )
-
-
-def _check_coefficients(model: Any) -> None:
-    linear = hasattr(model, "coef_") and hasattr(model, "intercept_")
-    if not hasattr(model, "coefs_") and not linear:
-        raise UserError(
-            f"{type(model).__name__} has no coefficients whose average would be a model; use {GOOD}."
         )

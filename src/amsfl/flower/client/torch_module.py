@@ -4,14 +4,14 @@ loop of the user's own around it: it is told how many steps to take, and says ho
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from flwr.app import Context
 
 from amsfl.core import UserError
-from amsfl.flower.client.local_round import OptimizerTrainer, OwnSteps, Trainer
+from amsfl.flower.client.local_round import Trainer
 from amsfl.flower.client.step_loop import LocalTask
 from amsfl.flower.messages import Buffers, GlobalModel, Order, TensorSpec, Vector
 from amsfl.methods import Method
@@ -43,8 +43,8 @@ class TorchModule(Trainer):
                 if name in model.buffers:
                     buffer.copy_(torch.from_numpy(model.buffers[name].copy()))
         # the loader's shuffle and dropout follow from (seed, round, client) alone
-        words = np.random.SeedSequence([order.seed, order.round, order.client]).generate_state(1)
-        self.seed = int(words[0])
+        words = np.random.SeedSequence([order.seed, order.round, order.client])
+        self.seed = int(words.generate_state(1)[0])
         torch.manual_seed(self.seed)
 
     def from_numpy(self, vector: Vector) -> Any:
@@ -63,23 +63,21 @@ class TorchModule(Trainer):
 
     def tensors(self) -> tuple[TensorSpec, ...]:
         """Names and shapes of the trained parameters as a state_dict has them, tied ones under each name."""
-        every = [
-            pair for pair in self.module.named_parameters(remove_duplicate=False) if pair[1].requires_grad
-        ]
         first: dict[int, str] = {}
-        for name, part in every:
-            first.setdefault(id(part), name)
-        own = [TensorSpec(first[id(part)], tuple(part.shape)) for part in self.trained]
-        tied = [(name, part) for name, part in every if first[id(part)] != name]
-        return (*own, *(TensorSpec(name, tuple(part.shape), first[id(part)]) for name, part in tied))
+        own, tied = [], []
+        for name, part in self.module.named_parameters(remove_duplicate=False):
+            if part.requires_grad and first.setdefault(id(part), name) == name:
+                own.append(TensorSpec(name, tuple(part.shape)))
+            elif part.requires_grad:
+                tied.append(TensorSpec(name, tuple(part.shape), first[id(part)]))
+        return (*own, *tied)
 
     def load_parameters(self, x: Any) -> None:
         """Into the module; parameters keep their own precision."""
-        place = 0
+        sizes = [part.numel() for part in self.trained]
         with torch.no_grad():
-            for part in self.trained:
-                part.copy_(x[place : place + part.numel()].view_as(part))
-                place += part.numel()
+            for part, numbers in zip(self.trained, x.split(sizes), strict=True):
+                part.copy_(numbers.view_as(part))
 
     def _buffers(self) -> list[tuple[str, Any]]:
         """Those that a state_dict has: the others are worked out anew by whoever makes the module."""
@@ -112,21 +110,12 @@ def flat(parts: Any) -> Any:
     return torch.cat([part.detach().reshape(-1).float() for part in parts])
 
 
-class LoopSetup(NamedTuple):
-    """What torch_loop_client was given; see there."""
+class LoopTrainer(TorchModule):
+    """Takes its steps by the user's function. `loop` is what torch_loop_client was given; see there."""
 
-    model: Callable[[], Any]
-    train: Callable[[Any, LocalTask], Any]
-    rows: Callable[[Context], int]
-    evaluate: Callable[[Any, Context], Mapping[str, float]] | None
-    probe_loss: Callable[[Any, Context], Any] | None
-    device: str
+    own_optimizer = True
 
-
-class LoopTrainer(TorchModule, OptimizerTrainer):
-    """Takes its steps by the user's function."""
-
-    def __init__(self, loop: LoopSetup, context: Context):
+    def __init__(self, loop: Any, context: Context):
         super().__init__(loop.model, loop.device)
         self.loop, self.context = loop, context
         self.rows = int(loop.rows(context))
@@ -140,7 +129,7 @@ class LoopTrainer(TorchModule, OptimizerTrainer):
             lambda: self.loss_and_gradient(x, step, lambda: ask(self.module, self.context))
         )
 
-    def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
+    def take_steps(self, x: Any, task: LocalTask) -> tuple[Any, float | None]:
         self.load_parameters(x)
         begun, started = flat(self.trained), time.monotonic()
         self.module.train()
@@ -152,7 +141,7 @@ class LoopTrainer(TorchModule, OptimizerTrainer):
         if not task.timed:
             task.took(steps, time.monotonic() - started)
         task.done = steps
-        return OwnSteps(x + (flat(self.trained) - begun), None if moved is None else float(moved))
+        return x + (flat(self.trained) - begun), None if moved is None else float(moved)
 
     def training_metrics(self) -> dict[str, float]:
         return self.metrics

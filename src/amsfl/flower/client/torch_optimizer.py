@@ -16,15 +16,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from flwr.app import Context
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save
 
 from amsfl.core import UserError
-from amsfl.flower.client.local_round import OwnSteps
 from amsfl.flower.client.step_loop import LocalTask, NoMoreData
 from amsfl.flower.client.torch_module import flat
-from amsfl.flower.client.torch_trainer import NOTHING, TorchSetup, TorchTrainer
+from amsfl.flower.client.torch_trainer import NOTHING, TorchTrainer
 from amsfl.flower.messages import Vector
 
 
@@ -37,29 +35,26 @@ class TrainedParameters(list[Any]):
 
 
 class TorchOptimizerTrainer(TorchTrainer):
-    """An OptimizerTrainer: the user's optimizer moves the module itself."""
+    """The user's optimizer moves the module itself."""
 
-    def __init__(self, site: TorchSetup, context: Context):
-        super().__init__(site, context)
-        self.before: Vector | None = None
-        self.after: Vector | None = None
+    own_optimizer = True
+    before = after = np.zeros(0, np.float32)  # what it remembers of the rounds so far, and after this one
 
     def load_state(self, state: Vector) -> None:
-        self.before = state if state.size else None
+        self.before = state
 
     def saved_state(self) -> Vector | None:
-        return self.after
+        return self.after if self.site.keep_optimizer else None
 
-    def take_steps(self, x: Any, task: LocalTask) -> OwnSteps:
+    def take_steps(self, x: Any, task: LocalTask) -> tuple[Any, float | None]:
         self.load_parameters(x)
         begun = flat(self.trained)  # as its own precision holds it
-        assert self.site.optimizer is not None
         optimizer = self.site.optimizer(TrainedParameters(self.trained, self.module, task), task.lr)
         _check_closure(optimizer)
         count = PlainStepCounter(optimizer, task.lr)
         schedule = self.site.schedule(optimizer) if self.site.schedule else None
         scaler = torch.amp.GradScaler(self.device.type, enabled=self.site.precision == "float16")
-        if self.site.keep_optimizer and self.before is not None:
+        if self.site.keep_optimizer and self.before.size:
             restore_state(self.before, optimizer, schedule, scaler)
         for step in task:
             try:
@@ -81,8 +76,9 @@ class TorchOptimizerTrainer(TorchTrainer):
             if schedule is not None:
                 schedule.step()
             self.stepped(step, value)
-        self.after = dump_state(optimizer, schedule, scaler) if self.site.keep_optimizer else None
-        return OwnSteps(x + (flat(self.trained) - begun), count.plain_steps if count else None)
+        if self.site.keep_optimizer:
+            self.after = dump_state(optimizer, schedule, scaler)
+        return x + (flat(self.trained) - begun), count.plain_steps if count.marks else None
 
     def _moves(self, optimizer: Any, scaler: Any, count: "PlainStepCounter") -> bool:
         """One step along the gradients that are there; False where the scaler left it out."""
@@ -123,9 +119,6 @@ class PlainStepCounter:
             if "param_names" in group:
                 group["param_names"].append("amsfl.pedometer")
             self.marks.append((mark, size / sum(sizes)))
-
-    def __bool__(self) -> bool:
-        return bool(self.marks)
 
     def before(self) -> None:
         for mark, _ in self.marks:

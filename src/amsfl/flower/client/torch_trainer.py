@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from flwr.app import Context
+from torch.utils.data import Dataset, IterableDataset
 
 from amsfl.core import UserError
 from amsfl.flower.client import torch_rows
@@ -20,29 +21,11 @@ from amsfl.privacy import record_level
 NOTHING = object()
 
 
-class TorchSetup(NamedTuple):
-    """What torch_client was given; see there."""
-
-    model: Callable[[], Any]
-    loader: Callable[[Context], Any]
-    test_loader: Callable[[Context], Any] | None
-    loss: Callable[[Any, Any], Any] | None
-    batch_loss: Callable[[Any, Any], Any] | None
-    metrics: Callable[[Any, Any], Mapping[str, float]] | None
-    on_step: Callable[[int, float, Any], Mapping[str, float] | None] | None
-    rows: int | Callable[[Context], int] | None
-    precision: str | None
-    device: str
-    optimizer: Callable[[Any, float], Any] | None
-    schedule: Callable[[Any], Any] | None
-    clip: float | None
-    keep_optimizer: bool
-
-
 class TorchTrainer(TorchModule):
-    """One flat tensor on the device, copied into the module for each step."""
+    """One flat tensor on the device, copied into the module for each step. `site` is what torch_client was
+    given; see there."""
 
-    def __init__(self, site: TorchSetup, context: Context):
+    def __init__(self, site: Any, context: Context):
         super().__init__(site.model, site.device)
         self.site, self.context = site, context
         self.loader = batches(site.loader(context))
@@ -217,8 +200,6 @@ class TorchTrainer(TorchModule):
 
 def batches(source: Any) -> Any:
     """What a loader function returned; a data set has rows in place of batches (an iterable one may have)."""
-    from torch.utils.data import Dataset, IterableDataset
-
     if isinstance(source, Dataset) and not isinstance(source, IterableDataset):
         raise UserError(
             f"loader(context) returned a {type(source).__name__}, which gives single rows: return batches, "

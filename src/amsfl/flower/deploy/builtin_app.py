@@ -38,10 +38,6 @@ PROJECT: dict[str, Any] = {
     "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
     "project": {"name": "amsfl-deploy", "version": "1.0.0", "description": "A local federation"},
 }
-MODULE = """from amsfl.flower.deploy.builtin_app import client, server
-
-__all__ = ["client", "server"]
-"""
 FORM = "form.json"  # beside the splits: what of the data a model's file needs
 
 
@@ -89,22 +85,20 @@ def _write(path: Path, arrays: dict[str, Any]) -> None:
         np.savez(file, **arrays)
 
 
+def read(path: Path) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
 def rows_of(shards: list[Path]) -> Vector:
     """How many rows each has."""
-    counts = []
-    for path in shards:
-        with np.load(path, allow_pickle=False) as file:
-            counts.append(len(file["y"]))
-    return np.array(counts)
+    return np.array([len(read(path)["y"]) for path in shards])
 
 
 def checksum(folder: Path) -> str:
     """Of all rows that were dealt, whoever has them."""
-    parts = []
-    for path in sorted(folder.glob("*.npz")):
-        with np.load(path, allow_pickle=False) as file:
-            parts += [file[name] for name in sorted(file.files)]
-    return checksum_arrays(*parts)
+    files = [read(path) for path in sorted(folder.glob("*.npz"))]
+    return checksum_arrays(*(held[name] for held in files for name in sorted(held)))
 
 
 def own_shard(context: Context) -> Shard:
@@ -114,9 +108,8 @@ def own_shard(context: Context) -> Shard:
         path = f"{context.run_config['shards']}/shard-{context.node_config.get('partition-id')}.npz"
     if not path or not Path(str(path)).expanduser().exists():
         raise UserError('This SuperNode has no shard; add shard="/path/shard-0.npz" to its --node-config.')
-    with np.load(Path(str(path)).expanduser(), allow_pickle=False) as file:
-        model = str(context.run_config.get("model", "mlp"))
-        return Shard(file["x"], file["y"], int(file["classes"]), model, unit=float(file["unit"]))
+    held, model = read(Path(str(path)).expanduser()), str(context.run_config.get("model", "mlp"))
+    return Shard(held["x"], held["y"], int(held["classes"]), model, unit=float(held["unit"]))
 
 
 def scorer(
@@ -127,16 +120,14 @@ def scorer(
     from amsfl.engines import Scores, metrics
     from amsfl.simulation.class_scores import of_classes
 
-    with np.load(folder / "server.npz", allow_pickle=False) as file:
-        parts = {name: file[name] for name in file.files if "." in name}
-        classes, unit = int(file["classes"]), float(file["unit"])
-    asked = shown_score(score, {})
-    splits = {name.removesuffix(".x"): None for name in parts if name.endswith(".x")}
+    held = read(folder / "server.npz")
+    classes, unit, asked = int(held["classes"]), float(held["unit"]), shown_score(score, {})
+    splits = [name.removesuffix(".x") for name in held if name.endswith(".x")]
 
     def evaluate(params: Vector, buffers: Buffers) -> dict[str, dict[str, Any]]:
         scores: dict[str, dict[str, Any]] = {}
         for split in splits:
-            x, y = parts[f"{split}.x"], parts[f"{split}.y"]
+            x, y = held[f"{split}.x"], held[f"{split}.y"]
             logits = np.asarray(program(model, x.shape[1], classes, None).logits(params, x), np.float64)
             if not classes:
                 scores[split] = flower_scores.judged(logits, y, unit)
@@ -156,10 +147,9 @@ def row_scorer(folder: Path, model: str) -> RowScores:
     """Every row's score on the server's hold-out, or on so many of it as a simulation's ledger takes."""
     from amsfl.engines.outputs import ROWS, score_rows
 
-    with np.load(folder / "server.npz", allow_pickle=False) as file:
-        x, y, classes = file["holdout.x"], file["holdout.y"], int(file["classes"])
-    some = np.random.default_rng(0).permutation(len(y))[:ROWS]
-    x, y = x[some], y[some]
+    held = read(folder / "server.npz")
+    some = np.random.default_rng(0).permutation(len(held["holdout.y"]))[:ROWS]
+    x, y, classes = held["holdout.x"][some], held["holdout.y"][some], int(held["classes"])
 
     def scores(params: Vector, buffers: Buffers) -> Vector:
         said = np.asarray(program(model, x.shape[1], classes, None).logits(params, x), np.float64)
@@ -182,9 +172,8 @@ def network(folder: Path, model: str) -> NetworkDescription | None:
 
 
 def first_model(folder: Path, model: str, seed: int) -> Vector:
-    with np.load(folder / "server.npz", allow_pickle=False) as file:
-        features, classes = file["holdout.x"].shape[1], int(file["classes"])
-    return program(model, features, classes, None).start(seed)
+    held = read(folder / "server.npz")
+    return program(model, held["holdout.x"].shape[1], int(held["classes"]), None).start(seed)
 
 
 client = jax_client(own_shard)
@@ -211,14 +200,9 @@ def main(grid: Grid, context: Context) -> None:
 
 def write_app(where: Path, settings: dict[str, Any]) -> None:
     """A Flower app that only names ours, with the settings as its run-config."""
-    (where / "amsfl_deploy").mkdir(parents=True)
-    (where / "amsfl_deploy" / "__init__.py").write_text("")
-    (where / "amsfl_deploy" / "app.py").write_text(MODULE)
-    app = {
-        "publisher": "local",
-        "components": {"serverapp": "amsfl_deploy.app:server", "clientapp": "amsfl_deploy.app:client"},
-        "config": flat(settings),
-    }
+    where.mkdir(parents=True)
+    parts = {"serverapp": f"{__name__}:server", "clientapp": f"{__name__}:client"}
+    app = {"publisher": "local", "components": parts, "config": flat(settings)}
     project = PROJECT | {"tool": {"flwr": {"app": app}}}
     (where / "pyproject.toml").write_text(tomli_w.dumps(project))
 

@@ -71,13 +71,9 @@ def make(folder: Path, nodes: int, hosts: Sequence[str] = ("localhost",)) -> Key
     names = (x509.SubjectAlternativeName([_host(host) for host in dict.fromkeys([*hosts, *HERE])]), False)
     end = (x509.BasicConstraints(ca=False, path_length=None), True)
     leaf = certificate(hosts[0], server, authority, [names, end])
-    keys = Keys(
-        folder / "ca.pem",
-        folder / "superlink.pem",
-        folder / "superlink.key",
-        tuple(folder / f"supernode-{number}.key" for number in range(nodes)),
-    )
-    taken = [path for path in (*keys[:3], *keys.nodes) if path.exists()]
+    link = (folder / "ca.pem", folder / "superlink.pem", folder / "superlink.key")
+    keys = Keys(*link, tuple(folder / f"supernode-{number}.key" for number in range(nodes)))
+    taken = [path for path in (*link, *keys.nodes) if path.exists()]
     if taken:
         raise _in_the_way(taken[0])
     private = server.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -48,7 +48,12 @@ class Federation:
     def link(self) -> None:
         """Start the SuperLink and wait until it answers."""
         self.start("superlink", self.link_command())
-        wait(self.healthy, "The SuperLink did not start", self.log("superlink"))
+        process = self.running["superlink"]
+        wait(
+            lambda: process.poll() is None and answers(self.address, self.keys),
+            "The SuperLink did not start",
+            self.log("superlink"),
+        )
 
     def node(self, name: str, config: dict[str, Any], key: Path | None = None) -> None:
         """Start a SuperNode; `config` is its node-config, `key` its private key where nodes are checked."""
@@ -110,9 +115,6 @@ class Federation:
     def log(self, name: str) -> Path:
         return self.home / f"{name}.log"
 
-    def healthy(self) -> bool:
-        return self.running["superlink"].poll() is None and answers(self.address, self.keys)
-
     def send(self, name: str, number: int) -> None:
         """Signal a process and all its children, by their group."""
         with contextlib.suppress(ProcessLookupError):
@@ -134,10 +136,8 @@ class Federation:
                 os.kill(child, signal.SIGKILL)
 
     def close(self) -> None:
-        for name in [name for name in self.running if name != "superlink"]:
+        for name in sorted(self.running, key=lambda name: name == "superlink"):  # it ends last
             self.end(name, grace=1.0)
-        if "superlink" in self.running:
-            self.end("superlink", grace=1.0)
 
 
 @contextlib.contextmanager
@@ -153,7 +153,7 @@ def loopback(
     link: dict[str, Any] = {"address": running.address}
     link |= {"root-certificates": str(keys.ca)} if keys else {"insecure": True}
     (home / "config.toml").write_text(tomli_w.dumps({"superlink": {"default": "local", "local": link}}))
-    with ended_politely():
+    with handled(leave, signal.SIGTERM):
         try:
             running.link()
             yield running
@@ -167,37 +167,32 @@ def loopback(
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
     """Ctrl-C between a process's start and our note of its id would lose it: signals wait until after."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     signals: list[int] = []
-    before = {sign: signal.getsignal(sign) for sign in (signal.SIGINT, signal.SIGTERM)}
-    for sign in before:
-        signal.signal(sign, lambda number, frame: signals.append(number))
     try:
-        yield
+        with handled(signals.append, signal.SIGINT, signal.SIGTERM):
+            yield
     finally:
-        for sign, handler in before.items():
-            signal.signal(sign, handler)
         for number in signals[:1]:
             signal.raise_signal(number)
 
 
 @contextlib.contextmanager
-def ended_politely() -> Iterator[None]:
-    """A SIGTERM unwinds like Ctrl-C, so that what was started is ended; only the main thread may say so."""
+def handled(handle: Callable[[int], Any], *signs: int) -> Iterator[None]:
+    """Signals are given to `handle`, where this is the main thread: no other may say so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-
-    def leave(number: int, frame: Any) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(signal.SIGTERM, leave)
+    before = [signal.signal(sign, lambda number, frame: handle(number)) for sign in signs]
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for sign, handler in zip(signs, before, strict=True):
+            signal.signal(sign, handler)
+
+
+def leave(number: int) -> None:
+    """A SIGTERM unwinds like Ctrl-C, so that what was started is ended."""
+    raise SystemExit(128 + number)
 
 
 def wait(

@@ -54,7 +54,7 @@ def remember(out: Path, recipe: DeploySettings) -> None:
     """Keep how it was started; a folder that holds a run keeps what it has, and the server refuses it."""
     if recipe.settings.get("force") or not record.holds_record(out):
         if (out / RECIPE).exists():
-            _recipe(out)  # ours, or it stays as it is
+            kept_recipe(out)  # ours, or it stays as it is
         out.mkdir(parents=True, exist_ok=True)
         record.write_sealed(out / RECIPE, recipe._asdict())
 
@@ -64,9 +64,10 @@ def forget_clients(out: Path) -> None:
     and their rows are dealt anew. Where there is a site policy it is somebody's own, and all of it stays."""
     folder = out / CLIENTS
     if (out / RECIPE).exists() and not (folder / site_policy.FILE).exists():
-        _recipe(out)  # ours, or it stays as it is
-        for path in [path for kind in KEPT for path in folder.glob(kind)]:
-            path.unlink()
+        kept_recipe(out)  # ours, or it stays as it is
+        for kind in KEPT:
+            for path in [*folder.glob(kind)]:
+                path.unlink()
 
 
 def recall(out: Path, asked: DeploySettings) -> DeploySettings:
@@ -76,7 +77,7 @@ def recall(out: Path, asked: DeploySettings) -> DeploySettings:
             f"The folder {str(out)!r} holds no deployment to go on with; name one with --out, or start "
             "a new one without --resume."
         )
-    kept = _recipe(out)
+    kept = kept_recipe(out)
     if asked.app and asked.app != kept.app:
         raise UserError(
             f"The folder {str(out)!r} holds a deployment of {kept.app or 'data that amsfl dealt'}; leave "
@@ -86,10 +87,9 @@ def recall(out: Path, asked: DeploySettings) -> DeploySettings:
     return kept._replace(settings={**kept.settings, **changed, "resume": True})
 
 
-def _recipe(out: Path) -> DeploySettings:
-    return record.from_plain(
-        DeploySettings, record.read_sealed(out / RECIPE, "choose another --out, or move it away.")
-    )
+def kept_recipe(out: Path) -> DeploySettings:
+    held = record.read_sealed(out / RECIPE, "choose another --out, or move it away.")
+    return record.from_plain(DeploySettings, held)
 
 
 def checked(settings: Mapping[str, Any]) -> ServeConfig:
@@ -97,14 +97,11 @@ def checked(settings: Mapping[str, Any]) -> ServeConfig:
     return serve_config({key: value for key, value in settings.items() if key not in RUN})
 
 
-class ClientSpeeds(NamedTuple):
-    slowdowns: list[float]  # how many times slower than the fastest each client is
-    step_seconds: float  # of the fastest one's step
-    spends: list[dict[str, float]] = []  # noqa: RUF012 (nobody changes it); what each says of joules, money and privacy
-
-
-def client_speeds(path: Path, settings: Mapping[str, Any] | None = None) -> ClientSpeeds:
-    """What a table says of each client's speed, and of what it spends.
+def client_speeds(
+    path: Path, settings: Mapping[str, Any] | None = None
+) -> tuple[list[float], float, list[dict[str, float]]]:
+    """What a table says: how many times slower than the fastest each client is, the seconds of the fastest
+    one's step, and what each says of joules, money and privacy.
 
     Clients are those of the data that the settings name. Without settings they are those of an app of the
     user's own, which have numbers: the table's rows in their order. Links are real here, so the table's other
@@ -125,7 +122,6 @@ def client_speeds(path: Path, settings: Mapping[str, Any] | None = None) -> Clie
     unused, seconds = table.unused({"step_seconds", *SPENDS}), columns["step_seconds"]
     if unused:
         warnings.warn(unused, Remark, stacklevel=2)
-    fastest = float(seconds.min())
-    columns_held = {name: columns[name].tolist() for name in sorted(SPENDS & {*columns})}
-    spends = [{name: column[place] for name, column in columns_held.items()} for place in range(len(seconds))]
-    return ClientSpeeds([float(each) for each in seconds / fastest], fastest, spends if columns_held else [])
+    spent = {name: columns[name].tolist() for name in sorted(SPENDS & {*columns})}
+    spends = [dict(zip(spent, row, strict=True)) for row in zip(*spent.values(), strict=True)]
+    return (seconds / seconds.min()).tolist(), float(seconds.min()), spends

@@ -41,9 +41,8 @@ OURS = ("round ", REFUSED, '{"time"')  # how the lines begin that are passed on
 
 
 class PreparedApp(NamedTuple):
-    """What there is to start."""
+    """What there is to start, beside a Flower app that says all settings."""
 
-    app: Path  # a Flower app that says all settings
     nodes: list[dict[str, Any]]  # a node-config for every client
     dealt: str = ""
 
@@ -112,7 +111,7 @@ def _launch(
                 running.node(f"supernode-{place}", node, keys.nodes[place] if keys else None)
             if started:
                 started(running)
-            follow(running, prepared.app, say, ("",) if recipe.app else OURS)
+            follow(running, home / "app", say, ("",) if recipe.app else OURS)
     finally:
         leftovers.remove_folder(out.resolve())
         shutil.rmtree(home, ignore_errors=True)
@@ -128,8 +127,8 @@ def describe(settings: DeploySettings, out: Path) -> list[str]:
         federation = Federation(home / "flower", 0)
         lines = [shlex.join(federation.link_command())]
         lines += [shlex.join(federation.node_command(node)) for node in prepared.nodes]
-        lines.append(shlex.join(["flwr", "run", str(prepared.app), "local", "--stream"]))
-        lines.append((prepared.app / "pyproject.toml").read_text().strip())
+        lines.append(shlex.join(["flwr", "run", str(home / "app"), "local", "--stream"]))
+        lines.append((home / "app" / "pyproject.toml").read_text().strip())
         plain = [line.replace(folder, "TEMPORARY").replace("127.0.0.1:0", "127.0.0.1:PORT") for line in lines]
         return [*(tls if settings.tls else []), *plain, f"The record would be in {out}."]
 
@@ -153,11 +152,10 @@ def _ready_made(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
         warnings.warn(line, Remark, stacklevel=2)
     write_app(home / "app", {**settings, "clients": clients, "out": str(out), "shards": str(home / "shards")})
     names = _sayable(client_names(config, source))
-    own_keys = [
-        {"shard": str(shard)} | ({"client": names[place]} if names else {})
-        for place, shard in enumerate(shards)
-    ]
-    return PreparedApp(home / "app", _node_configs(recipe, out, own_keys), checksum(home / "shards"))
+    own_keys = [{"shard": str(shard)} for shard in shards]
+    for keys, name in zip(own_keys, names, strict=False):  # of whom none may have one
+        keys["client"] = name
+    return PreparedApp(_node_configs(recipe, out, own_keys), checksum(home / "shards"))
 
 
 def _sayable(names: Sequence[str]) -> Sequence[str]:
@@ -172,12 +170,12 @@ def _sayable(names: Sequence[str]) -> Sequence[str]:
 def _own(recipe: DeploySettings, home: Path, out: Path) -> PreparedApp:
     """The user's app, which finds its data itself: by `partition-id`, and by keys of its run-config."""
     app = user_app.read(Path(recipe.app))
-    extra = user_app.known(app, user_app.parse(recipe.run_config))
+    extra = user_app.parse(recipe.run_config, app)
     clients = user_app.clients(app, recipe.settings, extra)
-    checked({**recipe.settings, "clients": clients})
-    settings = {**recipe.settings, "clients": clients, "out": str(out)}
-    user_app.copy(app, home / "app", flat(settings) | extra)
-    return PreparedApp(home / "app", _node_configs(recipe, out, [{}] * clients))
+    settings = {**recipe.settings, "clients": clients}
+    checked(settings)
+    user_app.copy(app, home / "app", flat({**settings, "out": str(out)}) | extra)
+    return PreparedApp(_node_configs(recipe, out, [{}] * clients))
 
 
 def _node_configs(recipe: DeploySettings, out: Path, own: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

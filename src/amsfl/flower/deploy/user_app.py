@@ -90,8 +90,9 @@ def clients(app: FlowerApp, settings: Mapping[str, Any], run_config: Mapping[str
     return number
 
 
-def parse(text: str) -> dict[str, Any]:
-    """A run-config as `flwr run --run-config` takes it: key=value pairs, text in quotes."""
+def parse(text: str, app: FlowerApp) -> dict[str, Any]:
+    """A run-config as `flwr run --run-config` takes it: key=value pairs, text in quotes, and of keys that the
+    app has, since Flower itself takes no others."""
     import click
 
     try:
@@ -100,16 +101,11 @@ def parse(text: str) -> dict[str, Any]:
         config = {}
     if text and not config:
         raise UserError(f'The run-config is written as key=1 name="text" on=true; got {text!r}.')
-    return config
-
-
-def known(app: FlowerApp, run_config: Mapping[str, Any]) -> dict[str, Any]:
-    """Keys that the app has; Flower itself takes no others."""
-    strange = sorted(set(run_config) - set(app.config))
+    strange = sorted({*config} - {*app.config})
     if strange:
         keys = ", ".join(sorted(app.config)) or "none"
         raise UserError(f"The app's run-config has no {', '.join(strange)}; its keys are: {keys}.")
-    return dict(run_config)
+    return config
 
 
 def copy(app: FlowerApp, where: Path, config: Mapping[str, Any]) -> None:

@@ -8,14 +8,14 @@ import ssl
 import stat
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from amsfl.flower.node import health
 
 SECONDS = 5.0  # for one answer of the SuperLink
 CLOCKS = 60.0  # seconds by which clocks may differ: certificates and signatures carry times
@@ -28,6 +28,10 @@ class CheckResult(NamedTuple):
     check: str
     fine: bool
     text: str  # what was seen; where it is not fine, what to do as well
+
+
+def bad(check: str, text: str) -> CheckResult:
+    return CheckResult(check, False, text)
 
 
 class NodeSettings(NamedTuple):
@@ -74,25 +78,21 @@ def installed(package: str) -> str:
 def versions(flwr: str) -> CheckResult:
     python = ".".join(map(str, sys.version_info[:3]))
     text = f"Python {python}, amsfl {installed('amsfl') or 'from source'}, Flower {flwr or 'missing'}"
-    if not flwr.startswith(TRIED):
-        return CheckResult(
-            "versions", False, f"{text}: pip install 'amsfl[flower]' brings one that was tried"
-        )
-    return CheckResult("versions", True, text)
+    if flwr.startswith(TRIED):
+        return CheckResult("versions", True, text)
+    return bad("versions", f"{text}: pip install 'amsfl[flower]' brings one that was tried")
 
 
 def reach(site: NodeSettings) -> CheckResult:
     host, port = address(site)
     if not port:
-        return CheckResult(
-            "port", False, f"{site.superlink!r} is no HOST:PORT: write --superlink example.org:8000"
-        )
+        return bad("port", f"{site.superlink!r} is no HOST:PORT: write --superlink example.org:8000")
     try:
         with socket.create_connection((host, port), SECONDS):
             return CheckResult("port", True, f"{host}:{port} accepts connections")
     except OSError as error:
         advice = "start the SuperLink, open the port in its firewall, or mend the address"
-        return CheckResult("port", False, f"{host}:{port}: {error.strerror or error}; {advice}")
+        return bad("port", f"{host}:{port}: {error.strerror or error}; {advice}")
 
 
 def certificate(site: NodeSettings) -> CheckResult:
@@ -107,25 +107,24 @@ def certificate(site: NodeSettings) -> CheckResult:
     except (ssl.SSLError, OSError) as error:
         why = getattr(error, "verify_message", "") or error.strerror or str(error)
         advice = "use the ca.pem of its make_keys.py, and the name that the certificate was made for"
-        return CheckResult("certificate", False, f"{host}:{port} is not believed ({why}); {advice}")
+        return bad("certificate", f"{host}:{port} is not believed ({why}); {advice}")
     left = ssl.cert_time_to_seconds(held["notAfter"]) - time.time()
     text = f"{host} is believed, for {left / 86400:.0f} days more"
     return CheckResult("certificate", left > SOON, text + ("" if left > SOON else "; make a new one soon"))
 
 
 def clock(site: NodeSettings) -> CheckResult:
-    scheme = "https" if site.certificates else "http"
-    trusted = ssl.create_default_context(cafile=str(site.certificates)) if site.certificates else None
+    authority = str(site.certificates) if site.certificates else None
+    url = f"{'https' if authority else 'http'}://{site.superlink}/health"
     try:
-        url = f"{scheme}://{site.superlink}/health"
-        with urllib.request.urlopen(url, timeout=SECONDS, context=trusted) as reply:
+        with health.opened(url, authority) as reply:
             theirs = parsedate_to_datetime(reply.headers["Date"]).timestamp()
-    except (urllib.error.URLError, HTTPException, OSError, TypeError, ValueError) as error:
-        return CheckResult("clock", False, f"no time from {site.superlink} ({error}); is that a SuperLink?")
+    except (HTTPException, OSError, TypeError, ValueError) as error:
+        return bad("clock", f"no time from {site.superlink} ({error}); is that a SuperLink?")
     apart = abs(theirs - time.time())
     text = f"{apart:.0f} s from the SuperLink's"
     if apart > CLOCKS:
-        return CheckResult("clock", False, f"{text}: set this clock by NTP (timedatectl set-ntp true)")
+        return bad("clock", f"{text}: set this clock by NTP (timedatectl set-ntp true)")
     return CheckResult("clock", True, text)
 
 
@@ -135,9 +134,9 @@ def key(path: Path) -> CheckResult:
     try:
         load_ssh_private_key(path.expanduser().read_bytes(), None)
     except (OSError, ValueError) as error:
-        return CheckResult("key", False, f"{path}: {error}; copy supernode-I.key here from where it was made")
+        return bad("key", f"{path}: {error}; copy supernode-I.key here from where it was made")
     if os.name == "posix" and stat.S_IMODE(path.expanduser().stat().st_mode) & 0o077:
-        return CheckResult("key", False, f"others may read {path}: chmod 600 {path}")
+        return bad("key", f"others may read {path}: chmod 600 {path}")
     return CheckResult("key", True, f"{path} is a private key that only its owner reads")
 
 
@@ -152,15 +151,12 @@ def registered(site: NodeSettings) -> CheckResult:
     private: Any = load_ssh_private_key(site.key.expanduser().read_bytes(), None)
     public = private.public_key()
     encoded = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    own = [
-        internals.RuntimeVersionHttpInterceptor(component_name="SuperNode"),
-        internals.NodeAuthHttpInterceptor(private, public),
-    ]
+    version_ = internals.RuntimeVersionHttpInterceptor(component_name="SuperNode")
+    own = [version_, internals.NodeAuthHttpInterceptor(private, public)]
     authority = str(site.certificates.expanduser()) if site.certificates else None
+    connect = internals.FleetHttpClient.from_server_address
     try:
-        with internals.FleetHttpClient.from_server_address(
-            site.superlink, authority is None, authority, interceptors=own
-        ) as client:
+        with connect(site.superlink, authority is None, authority, interceptors=own) as client:
             request = internals.ActivateNodeRequest(public_key=encoded, heartbeat_interval=HEARTBEAT)
             node = client.ActivateNode(request).node_id
             client.DeactivateNode(internals.DeactivateNodeRequest(node_id=node))
@@ -170,9 +166,9 @@ def registered(site: NodeSettings) -> CheckResult:
             f"register it at the server: flwr supernode register {site.key.stem}.pub; if it is registered, "
             "its SuperNode runs already, or ended less than a minute ago"
         )
-        return CheckResult("registration", False, f"the SuperLink does not take {site.key} ({why}); {advice}")
+        return bad("registration", f"the SuperLink does not take {site.key} ({why}); {advice}")
     except (httpx.HTTPError, OSError, ValueError) as error:
-        return CheckResult("registration", False, f"no answer from {site.superlink} ({error})")
+        return bad("registration", f"no answer from {site.superlink} ({error})")
     return CheckResult("registration", True, f"the SuperLink knows {site.key} as node {node}")
 
 
@@ -184,16 +180,16 @@ def data(node: dict[str, Any]) -> CheckResult:
         with np.load(path, allow_pickle=False) as file:
             x, y, classes = file["x"], file["y"], int(file["classes"])
     except (OSError, KeyError, ValueError) as error:
-        return CheckResult("data", False, f"{path}: {error}; deal it again (deal.py) or mend `shard`")
-    bad = (
+        return bad("data", f"{path}: {error}; deal it again (deal.py) or mend `shard`")
+    wrongs = (
         (x.ndim < 2 or len(x) != len(y), f"{x.shape} rows and {y.shape} labels do not belong together"),
         (not len(y), "it has no rows"),
         (not np.isfinite(x).all(), "some numbers are not finite"),
         (bool(len(y)) and not (y.min() >= 0 and y.max() < classes), f"labels are not 0 to {classes - 1}"),
     )
-    for wrong, why in bad:
+    for wrong, why in wrongs:
         if wrong:
-            return CheckResult("data", False, f"{path}: {why}; deal it again")
+            return bad("data", f"{path}: {why}; deal it again")
     return CheckResult("data", True, f"{len(y)} rows of {x.shape[1:]} numbers, {classes} classes")
 
 
@@ -209,13 +205,10 @@ def round_(node: dict[str, Any], make: Callable[[], Any] | None = None) -> Check
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             _, (record,) = serve(InProcessGrid(make() if make else jax_client(own_shard), [node]), settings)
     except Exception as error:  # whatever a site's own code raises
-        return CheckResult(
-            "round", False, f"a round in this process failed ({error}); try the client in an InProcessGrid"
-        )
+        return bad("round", f"a round in this process failed ({error}); try the client in an InProcessGrid")
     step = record.plan["step_seconds"][0]
-    return CheckResult(
-        "round", True, f"{record.steps[0]} steps of {step:.3g} s; known-step-seconds={step:.3g}"
-    )
+    text = f"{record.steps[0]} steps of {step:.3g} s; known-step-seconds={step:.3g}"
+    return CheckResult("round", True, text)
 
 
 def address(site: NodeSettings) -> tuple[str, int]:

@@ -4,15 +4,21 @@ import os
 import ssl
 import sys
 import urllib.request
+from typing import Any
 
 SECONDS = 4.0
 
 
-def answers(url: str, authority: str | None = None) -> bool:
-    """Whether a request is answered with 200; `authority`: the certificate that https is checked by."""
+def opened(url: str, authority: str | None = None) -> Any:
+    """`authority`: the certificate that https is checked by."""
     trusted = ssl.create_default_context(cafile=authority) if url.startswith("https:") else None
+    return urllib.request.urlopen(url, timeout=SECONDS, context=trusted)
+
+
+def answers(url: str, authority: str | None = None) -> bool:
+    """Whether a request is answered with 200."""
     try:
-        with urllib.request.urlopen(url, timeout=SECONDS, context=trusted) as reply:
+        with opened(url, authority) as reply:
             return bool(reply.status == 200)
     except (OSError, ValueError):
         return False

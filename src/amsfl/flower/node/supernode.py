@@ -77,14 +77,13 @@ class MessageLoop:
         rest, or for another reply, for good. An exception makes it drop that reply and go on.
         """
         self.pool.end_lost()
+        self.pool.touch()
         messages = internals.unanswered(self.state)
-        if not messages:
-            self.pool.touch()
-            raise NoReply("a reply's worker is gone")
         for message in messages:
             error = Error(internals.ErrorCode.CLIENT_APP_CRASHED, "The message was lost at its SuperNode.")
             internals.store_reply(Message(error, reply_to=message), self.state, self.objects)
-        self.pool.touch()
+        if not messages:
+            raise NoReply("a reply's worker is gone")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -113,11 +112,7 @@ def main(arguments: Sequence[str]) -> None:
     pool = WorkerPool(f"{ours.host}:{port}", secret)  # its worker imports while we do
     if ours.metrics_port:
         pool.metrics.serve(ours.metrics_port)
-    run(pool, ours.poll)
-
-
-def run(pool: WorkerPool, poll: float) -> None:
-    loop = MessageLoop(poll, pool)
+    loop = MessageLoop(ours.poll, pool)
     internals.patch_supernode(loop.sleep, loop.deliver)
     threading.Thread(target=pool.run, name="amsfl-worker-pool", daemon=True).start()
     try:
@@ -126,23 +121,16 @@ def run(pool: WorkerPool, poll: float) -> None:
         pool.close()
 
 
-class JsonLines(logging.Formatter):
-    """A log record as one JSON object."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
-        return json.dumps(
-            {"time": at, "level": record.levelname, "event": "log", "text": record.getMessage()}
-        )
+def json_line(record: logging.LogRecord) -> str:
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created))
+    return json.dumps({"time": at, "level": record.levelname, "event": "log", "text": record.getMessage()})
 
 
 def log_as_json() -> None:
-    """Flower's own log lines."""
-    import flwr.app  # noqa: F401  (its logger has handlers from then on)
-
+    """Flower's own log lines, each as one JSON object."""
     for name in ("flwr", "uvicorn", "uvicorn.error", "uvicorn.access"):
         for handler in logging.getLogger(name).handlers:
-            setattr(handler, "format", JsonLines().format)  # noqa: B010  (Flower's handler asks no formatter)
+            setattr(handler, "format", json_line)  # noqa: B010  (Flower's handler asks no formatter)
 
 
 def free_port() -> int:

@@ -110,7 +110,7 @@ class WorkerPool:
             self.message.clear()
             self.take_all(acquire)
 
-    def take_all(self, acquire: Callable[[], dict[str, Any] | None]) -> list[threading.Thread]:
+    def take_all(self, acquire: Callable[[], dict[str, Any] | None]) -> list[threading.Thread | None]:
         """Every task that is queued. Those of one run go to its worker one after another."""
         import httpx
 
@@ -120,8 +120,7 @@ class WorkerPool:
                 by_run.setdefault(int(task.pop("run")), []).append(task)
         except httpx.TransportError:  # the SuperNode is ending
             pass
-        started = [self.give(run, *tasks) for run, tasks in by_run.items()]
-        return [thread for thread in started if thread is not None]
+        return [self.give(run, *tasks) for run, tasks in by_run.items()]
 
     def give(self, run: int, *tasks: dict[str, Any]) -> threading.Thread | None:
         """Hand tasks over. Nobody waits for them here: another run's task may be one that never ends."""
@@ -175,19 +174,19 @@ class WorkerPool:
 
     def end_lost(self) -> None:
         """Workers that will never have their message."""
-        for run in [run for run, worker in self.workers.items() if worker.lost]:
-            self.drop(run)
+        for run, worker in [*self.workers.items()]:
+            if worker.lost:
+                self.drop(run)
 
     def tidy(self) -> None:
-        now = time.monotonic()
-        idle = (run for run, worker in self.workers.items() if not worker.busy and now - worker.used > IDLE)
-        for run in list(idle):
-            self.drop(run)
+        for run, worker in [*self.workers.items()]:
+            if not worker.busy and time.monotonic() - worker.used > IDLE:
+                self.drop(run)
 
     def close(self) -> None:
         with self.lock:
             self.closed = True
-            for worker in [*self.workers.values(), *([self.spare] if self.spare else [])]:
+            for worker in filter(None, [*self.workers.values(), self.spare]):
                 worker.end()
 
 
