@@ -1,8 +1,7 @@
 """scikit-learn models with `partial_fit` as clients: their coefficients travel, their own rule moves them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flwr.app import Context
@@ -42,18 +41,27 @@ def sklearn_client(
     Returns:
         The app that a pyproject.toml names as `clientapp`.
     """
-    labels = None if classes is None else np.asarray(classes)
-    _check(model(), labels)
-    given = SimpleNamespace(model=model, rows=rows, classes=labels, test_rows=test_rows, metrics=metrics)
-    return client_app(lambda context: SklearnTrainer(given, context), own)
+    setup = SklearnSetup(model, rows, None if classes is None else np.asarray(classes), test_rows, metrics)
+    _check(model(), setup.classes)
+    return client_app(lambda context: SklearnTrainer(setup, context), own)
+
+
+class SklearnSetup(NamedTuple):
+    """What sklearn_client was given; see there."""
+
+    model: Callable[[], Any]
+    rows: Callable[[Context], tuple[Any, Any]]
+    classes: Vector | None
+    test_rows: Callable[[Context], tuple[Any, Any]] | None
+    metrics: Callable[[Any, Any, Any], Mapping[str, float]] | None
 
 
 class SklearnTrainer(Trainer):
-    """There are no gradients: AMSFL plans by seconds alone. `setup` is what sklearn_client was given."""
+    """There are no gradients: AMSFL plans by seconds alone."""
 
     own_optimizer = True
 
-    def __init__(self, setup: Any, context: Context):
+    def __init__(self, setup: SklearnSetup, context: Context):
         self.setup, self.context = setup, context
         self.x, self.y = _rows(setup.rows(context), setup.classes)
         self.rows = self.x.shape[0]

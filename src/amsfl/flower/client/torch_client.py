@@ -4,7 +4,6 @@ torch itself is imported when a client is made, not here.
 """
 
 from collections.abc import Callable, Mapping
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from flwr.app import Context
@@ -69,16 +68,17 @@ def torch_client(
     Returns:
         The app that a pyproject.toml names as `clientapp`.
     """
-    given = SimpleNamespace(**locals())  # all of the above, by name
     _functions(model=model, loader=loader, test_loader=test_loader, optimizer=optimizer, schedule=schedule)
     _check(optimizer, precision, {"schedule": schedule, "clip": clip, "keep_optimizer": keep_optimizer})
 
     def make(context: Context) -> "Trainer":
         _has_torch()
         from amsfl.flower.client.torch_optimizer import TorchOptimizerTrainer
-        from amsfl.flower.client.torch_trainer import TorchTrainer
+        from amsfl.flower.client.torch_trainer import TorchSetup, TorchTrainer
 
-        return (TorchOptimizerTrainer if optimizer else TorchTrainer)(given, context)
+        losses, ways = (loss, batch_loss, metrics, on_step), (optimizer, schedule, clip, keep_optimizer)
+        site = TorchSetup(model, loader, test_loader, *losses, rows, precision, device, *ways)
+        return (TorchOptimizerTrainer if optimizer else TorchTrainer)(site, context)
 
     return client_app(make, own)
 
@@ -112,14 +112,13 @@ def torch_loop_client(
     Returns:
         The app that a pyproject.toml names as `clientapp`.
     """
-    given = SimpleNamespace(**locals())
     _functions(model=model, train=train, rows=rows, evaluate=evaluate, probe_loss=probe_loss)
 
     def make(context: Context) -> "Trainer":
         _has_torch()
-        from amsfl.flower.client.torch_module import LoopTrainer
+        from amsfl.flower.client.torch_module import LoopSetup, LoopTrainer
 
-        return LoopTrainer(given, context)
+        return LoopTrainer(LoopSetup(model, train, rows, evaluate, probe_loss, device), context)
 
     return client_app(make, own)
 

@@ -4,7 +4,7 @@ loop of the user's own around it: it is told how many steps to take, and says ho
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -110,12 +110,23 @@ def flat(parts: Any) -> Any:
     return torch.cat([part.detach().reshape(-1).float() for part in parts])
 
 
+class LoopSetup(NamedTuple):
+    """What torch_loop_client was given; see there."""
+
+    model: Callable[[], Any]
+    train: Callable[[Any, LocalTask], Any]
+    rows: Callable[[Context], int]
+    evaluate: Callable[[Any, Context], Mapping[str, float]] | None
+    probe_loss: Callable[[Any, Context], Any] | None
+    device: str
+
+
 class LoopTrainer(TorchModule):
-    """Takes its steps by the user's function. `loop` is what torch_loop_client was given; see there."""
+    """Takes its steps by the user's function."""
 
     own_optimizer = True
 
-    def __init__(self, loop: Any, context: Context):
+    def __init__(self, loop: LoopSetup, context: Context):
         super().__init__(loop.model, loop.device)
         self.loop, self.context = loop, context
         self.rows = int(loop.rows(context))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -21,11 +21,29 @@ from amsfl.privacy import record_level
 NOTHING = object()
 
 
-class TorchTrainer(TorchModule):
-    """One flat tensor on the device, copied into the module for each step. `site` is what torch_client was
-    given; see there."""
+class TorchSetup(NamedTuple):
+    """What torch_client was given; see there."""
 
-    def __init__(self, site: Any, context: Context):
+    model: Callable[[], Any]
+    loader: Callable[[Context], Any]
+    test_loader: Callable[[Context], Any] | None
+    loss: Callable[[Any, Any], Any] | None
+    batch_loss: Callable[[Any, Any], Any] | None
+    metrics: Callable[[Any, Any], Mapping[str, float]] | None
+    on_step: Callable[[int, float, Any], Mapping[str, float] | None] | None
+    rows: int | Callable[[Context], int] | None
+    precision: str | None
+    device: str
+    optimizer: Callable[[Any, float], Any] | None
+    schedule: Callable[[Any], Any] | None
+    clip: float | None
+    keep_optimizer: bool
+
+
+class TorchTrainer(TorchModule):
+    """One flat tensor on the device, copied into the module for each step."""
+
+    def __init__(self, site: TorchSetup, context: Context):
         super().__init__(site.model, site.device)
         self.site, self.context = site, context
         self.loader = batches(site.loader(context))
