@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amsfl.report.measure import timeline
+from amsfl.report.measure import clients as each_client
 from amsfl.report.measure.read import Series
 from amsfl.report.measure.subject import Subject
 from amsfl.report.tabulate.score_tables import MANY
@@ -41,10 +41,10 @@ def own_rows(subject: Subject) -> ReportTable | None:
 
 def time_spent(subject: Subject) -> ReportTable | None:
     """Shares of all clients' seconds, from the run's start to its last round."""
-    methods = [one for one in subject.methods if timeline.has_times(one.series)]
+    methods = [one for one in subject.methods if each_client.has_times(one.series)]
     if not methods:
         return None
-    shares = [timeline.shares(one.series, subject.clock) for one in methods]
+    shares = [each_client.shares(one.series, subject.clock) for one in methods]
     stale = any(each.oldest for each in shares)
     columns = [
         METHOD,

@@ -16,7 +16,10 @@ AXES = {
 
 
 def data(subject: Subject) -> Json:
-    shared = curves.shared_axes([one.series for one in subject.methods], subject.clock)
+    trials = [trial for one in subject.methods for trial in one.series.trials]
+    shared = [  # what every trial is on record for
+        axis for axis in AXES if all(curves.positions(t, axis, subject.clock) is not None for t in trials)
+    ]
     axes = [chart_axis(axis, *AXES[axis]) for axis in shared]
     axes[0]["title"] += f" ({subject.clock} clock)"
     splits = [
