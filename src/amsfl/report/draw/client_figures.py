@@ -178,13 +178,10 @@ def _draw_lines(axes: "Axes", subject: Subject, one: MeasuredSeries, rows: Float
 
 def _client_look(client: int) -> style.Look:
     """Dashes and markers by client; the colour is the method's."""
-    return style.look(0)._replace(
-        dash=style.DASHES[client % len(style.DASHES)], marker=style.MARKERS[client % len(style.MARKERS)]
-    )
+    dash, marker = style.DASHES[client % len(style.DASHES)], style.MARKERS[client % len(style.MARKERS)]
+    return style.Look(style.PALETTE[0], marker, dash)
 
 
 def _client_label(subject: Subject, client: int) -> str:
-    label = short(subject.client(client + 1), 24)
-    if client >= len(subject.step_seconds):
-        return label
-    return f"{label}, {1000 * subject.step_seconds[client]:.3g} ms a step"
+    label, speeds = short(subject.client(client + 1), 24), subject.step_seconds
+    return f"{label}, {1000 * speeds[client]:.3g} ms a step" if client < len(speeds) else label

@@ -50,10 +50,6 @@ class Subject(NamedTuple):
         return any(one.numbers(self.score.measure("test")) for one in self.methods)
 
     @property
-    def others(self) -> list[MeasuredSeries]:
-        return [one for one in self.methods if one is not self.reference]
-
-    @property
     def goal(self) -> str:
         return self.score.spelled(self.target or 0)
 

@@ -14,8 +14,7 @@ from amsfl.report.measure.stats import Estimate
 from amsfl.report.measure.subject import Subject
 from amsfl.report.measure.text import block, shown
 from amsfl.report.tabulate.contents import no_comparison, shared_notes, tables
-from amsfl.report.tabulate.formats import to_csv, to_latex, to_markdown
-from amsfl.report.tabulate.table import ReportTable, Value, lines
+from amsfl.report.tabulate.table import ReportTable, Value, lines, to_csv, to_latex, to_markdown
 from amsfl.report.write import html, interactive
 from amsfl.report.write.advice import advice, scope
 from amsfl.report.write.claims import PROTOCOL, claims
