@@ -16,8 +16,7 @@ from study_example import app
 from typer.testing import CliRunner
 
 from amsfl.report.measure.text import distinct, short, shown
-from amsfl.report.tabulate.formats import LATEX, escape_latex, to_markdown
-from amsfl.report.tabulate.table import ReportTable, TableColumn, TableRow
+from amsfl.report.tabulate.table import LATEX, ReportTable, TableColumn, TableRow, escape_latex, to_markdown
 from amsfl.report.write.folder import compose
 
 

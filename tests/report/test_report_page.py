@@ -15,8 +15,7 @@ from amsfl import run
 from amsfl.report.draw import style
 from amsfl.report.measure.paper import PAPER
 from amsfl.report.measure.stats import Estimate
-from amsfl.report.tabulate.formats import to_csv, to_latex, to_markdown
-from amsfl.report.tabulate.table import ReportTable, TableColumn, TableRow
+from amsfl.report.tabulate.table import ReportTable, TableColumn, TableRow, to_csv, to_latex, to_markdown
 
 RUNNER = CliRunner()
 

@@ -16,7 +16,7 @@ from amsfl.clock.round_end import quorum
 from amsfl.core import UserError
 from amsfl.record import Manifest, MethodFacts, RoundRecord, RunRecord
 from amsfl.study.calibration import FittedSites, as_csv, calibrate, check, fit, timings_of
-from amsfl.study.calibration.durations import durations
+from amsfl.study.calibration.fit import durations
 from amsfl.study.calibration.timings import RunTimings
 
 SITES = "step_seconds,latency,jitter,failure\n0.01,0.5,0.1,0\n0.02,0.2,0.3,0.2\n0.05,0.3,0,0.1\n"

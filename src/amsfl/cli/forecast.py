@@ -55,7 +55,8 @@ def forecast(
     hindsight. Stop it with Ctrl-C and continue it with the same command.
     """
     from amsfl.record import write_atomically
-    from amsfl.report.write.forecast import ForecastPage, write
+    from amsfl.report.draw.forecast import picture
+    from amsfl.report.write.table_page import TablePage, write
     from amsfl.simulation import make_config
     from amsfl.simulation.components import load_data
     from amsfl.study import forecast as work
@@ -83,13 +84,13 @@ def forecast(
     goal = f"{config.score or 'accuracy'} {config.target:g}"
     cells = [_cells(row) for row in outcome.rows]
     dataset = load_data(config)
-    page = ForecastPage(
+    page = TablePage(
+        "forecast",
         f"What to deploy at these {outcome.clients} sites",
         advice(outcome, goal),
         f"Simulated on {config.data} by the speeds in {profile.name}, {outcome.seeds} seeds each: another "
         "split of the rows, another first model, other luck. Nothing was deployed.",
-        [_bar(row) for row in outcome.rows],
-        goal,
+        "Every way that was tried",
         HEAD,
         cells,
         [
@@ -99,7 +100,7 @@ def forecast(
         ],
         [dataset.note] if dataset.note else [],
     )
-    write(out, page)
+    write(out, page, picture([_bar(row) for row in outcome.rows], goal))
     lines = [",".join(HEAD), *(",".join(f'"{cell}"' for cell in row) for row in cells)]
     write_atomically(out / "forecast.csv", ("\n".join(lines) + "\n").encode())
     if as_json:

@@ -11,7 +11,7 @@ from amsfl.core.records import Json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from amsfl.report.write.published import PublishedPage
+    from amsfl.report.write.table_page import TablePage
     from amsfl.study.published_table import ComparedCell, PublishedTable
 
 
@@ -24,7 +24,8 @@ def reproduce_table(
     execution: Execution,
 ) -> None:
     """Every case as a study in a folder of its own; then all of them on one page."""
-    from amsfl.report.write.published import write
+    from amsfl.record import write_atomically
+    from amsfl.report.write.table_page import write
     from amsfl.simulation.components import load_data
     from amsfl.study.published_table import read_table
 
@@ -35,7 +36,9 @@ def reproduce_table(
             screen(stderr=True).print(f"{plain(table.title)}: {plain(case.title)}")
         execute(case.study, dataset, execution._replace(out=execution.out / key))
     if not execution.part:
-        page = write(execution.out, page_of(name, execution.out))
+        content = page_of(name, execution.out)
+        page = write(execution.out, content)
+        write_atomically(page.with_suffix(".md"), content.markdown().encode())
         screen().print(f"Table: {plain(str(page))}", soft_wrap=True)
 
 
@@ -43,15 +46,25 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [each.strip() for each in text.split(",") if each.strip()]
 
 
-def page_of(name: str, home: Path) -> "PublishedPage":
+def page_of(name: str, home: Path) -> "TablePage":
     """What is finished in a table's folder, ours beside theirs."""
-    from amsfl.report.write.published import PublishedPage
+    from amsfl.report.write.table_page import TablePage
     from amsfl.study.published_table import compare_with_published, read_table
 
     table = read_table(name)
     cells = [cell for cell in compare_with_published(table, home) if cell.ours or cell.published]
     rows = [_row(table, cell) for cell in cells]
-    return PublishedPage(table.title, table.source, HEAD, rows, _notes(table, cells))
+    return TablePage(
+        "published",
+        table.title,
+        f"{table.source}.",
+        "Mean and deviation over trials of the best accuracy of any round; apart: in joint deviations.",
+        "Ours beside theirs",
+        HEAD,
+        rows,
+        _notes(table, cells),
+        heads=2,
+    )
 
 
 HEAD = (

@@ -1,11 +1,11 @@
 """A study: several methods, each over the same trials, as one readable settings file and one folder."""
 
-from amsfl.study.estimate import estimate
 from amsfl.study.run import (
     WHOLE,
     StudyPart,
     TrialBlock,
     blocks_of,
+    estimate,
     parse_part,
     pending,
     run_blocks,

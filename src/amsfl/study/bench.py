@@ -1,7 +1,7 @@
 """How fast our engine is: the jobs of benchmarks/, rounds only, best of three after a warm-up."""
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -9,9 +9,6 @@ import amsfl
 from amsfl.core import UserError, nearest
 from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset, load
-
-if TYPE_CHECKING:
-    from amsfl.engines import Engine, Orders, State
 
 
 class BenchJob(NamedTuple):
@@ -112,19 +109,8 @@ def _settings(job: BenchJob) -> Json:
     }
 
 
-def _further(engine: "Engine", state: "State", orders: "list[Orders]", number: int) -> "State":
-    """The rounds that were ordered, in one piece where the engine takes more than one at once."""
-    if engine.max_span == 1:
-        return engine.round(state, orders[0], number)[0]
-    return engine.at(engine.span(state, orders, number)[0], len(orders) - 1)
-
-
 def measure(
-    job: BenchJob,
-    data: Dataset,
-    repeat: int,
-    started: float | None = None,
-    more: JsonMapping | None = None,
+    job: BenchJob, data: Dataset, repeat: int, started: float | None = None, more: JsonMapping | None = None
 ) -> Json:
     """Client steps a second over the rounds, and whether it really trained; with `more` settings."""
     from amsfl.engines import Orders, metrics  # before jax, which it sets up
@@ -139,8 +125,7 @@ def measure(
     parts = assemble([config], CustomParts(data))
     rng = np.random.default_rng(0)
     steps, lr = np.full((1, job.cohort), job.steps), np.array([LR])
-    weights = parts.task.shards.weights
-
+    engine, weights = parts.engine, parts.task.shards.weights
     everyone = Orders(np.arange(job.clients)[None], steps, lr, weights)
 
     def order() -> Orders:
@@ -151,21 +136,20 @@ def measure(
 
     startup, rates = None, []
     for _ in range(repeat + 1):  # the first one warms up
-        state = jax.block_until_ready(parts.engine.start())
+        state = jax.block_until_ready(engine.start())
         begun = time.perf_counter()
-        for number in range(0, job.rounds, parts.engine.max_span):
-            state = _further(
-                parts.engine,
-                state,
-                [order() for _ in range(min(parts.engine.max_span, job.rounds - number))],
-                number,
-            )
+        for number in range(0, job.rounds, engine.max_span):
+            orders = [order() for _ in range(min(engine.max_span, job.rounds - number))]
+            if engine.max_span == 1:
+                state = engine.round(state, orders[0], number)[0]
+            else:
+                state = engine.at(engine.span(state, orders, number)[0], len(orders) - 1)
             if startup is None:
                 jax.block_until_ready(state)
                 startup = time.time() - started if started else None
         jax.block_until_ready(state)
         rates.append(job.rounds * job.cohort * job.steps / (time.perf_counter() - begun))
-    accuracy = metrics(parts.engine.evaluate(state.anchor, "holdout"))[0]["accuracy"]
+    accuracy = metrics(engine.evaluate(state.anchor, "holdout"))[0]["accuracy"]
     return {
         "client_steps_per_second": max(rates[1:]),
         "each": rates[1:],

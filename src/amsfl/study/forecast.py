@@ -5,7 +5,7 @@ first; what takes more than PATIENCE times as long as the best so far is not wai
 of its own, so that a forecast which was stopped goes on where it was.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -84,8 +84,7 @@ def forecast(
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Forecast:
     """Run every unit that is not on record yet."""
-    base = dict(settings) | {"clock": "makespan", "stop_at_target": True, "details": False}
-    base = {"rounds": ROUNDS, **base}
+    base = {"rounds": ROUNDS, **settings, "clock": "makespan", "stop_at_target": True, "details": False}
     config = make_config(base)
     if config.target is None:
         raise UserError("A forecast is of the time to a target; add --target 0.95, or as in f1=0.8.")
@@ -116,7 +115,12 @@ def forecast(
             write_sealed(path, {"key": key, "rows": [row._asdict() for row in mine]})
         rows += mine
         best = min([best, *(row.middle for row in mine)])
-    return Forecast(sorted(_best_rates(rows), key=lambda row: row.middle), clients, grid.seeds, left_out)
+    # of each method, round end and steps the learning rate that is best with hindsight
+    groups: dict[tuple[str, str, int | None], list[ForecastRow]] = {}
+    for row in rows:
+        groups.setdefault((row.method, row.round_end, row.steps), []).append(row)
+    ways = [min(some, key=lambda row: (-row.reached, row.middle)) for some in groups.values()]
+    return Forecast(sorted(ways, key=lambda row: row.middle), clients, grid.seeds, left_out)
 
 
 def _units(base: JsonMapping, grid: ForecastGrid, clients: int) -> tuple[list[ForecastUnit], list[str]]:
@@ -150,28 +154,12 @@ def _run(unit: ForecastUnit, dataset: Dataset, best: float) -> list[ForecastRow]
     summaries = [result.summary for result in run_batch(trials, CustomParts(dataset=dataset))]
     rows: dict[tuple[int, float], ForecastRow] = {}
     for config, summary in zip(trials, summaries, strict=True):
-        fresh = ForecastRow(
-            unit.method,
-            method.title or unit.method,
-            unit.round_end,
-            None if planned else config.steps,
-            None if method.facts.own_rate else config.lr,
-            [],
-            [],
-        )
+        steps, lr = None if planned else config.steps, None if method.facts.own_rate else config.lr
+        fresh = ForecastRow(unit.method, method.title or unit.method, unit.round_end, steps, lr, [], [])
         row = rows.setdefault((config.steps, config.lr), fresh)
         row.seconds.append(summary.seconds_to_target)
         row.rounds.append(summary.rounds_to_target)
     return list(rows.values())
-
-
-def _best_rates(rows: Sequence[ForecastRow]) -> Iterator[ForecastRow]:
-    """Of each method, round end and steps the learning rate that is best with hindsight."""
-    groups: dict[tuple[str, str, int | None], list[ForecastRow]] = {}
-    for row in rows:
-        groups.setdefault((row.method, row.round_end, row.steps), []).append(row)
-    for some in groups.values():
-        yield min(some, key=lambda row: (-row.reached, row.middle))
 
 
 def _on_record(path: Path, key: Json) -> list[ForecastRow] | None:

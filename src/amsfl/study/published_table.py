@@ -61,14 +61,14 @@ class ComparedCell(NamedTuple):
     case: str
     entry: str
     published: Number | None
-    ours: Number | None  # the best round of each trial; None: not run yet
-    trials: int
-    rounds: int
-    seconds: float  # virtual ones
-    whole: bool  # whether rounds and trials are the recipe's
-    seconds_to_near: Sequence[float]  # of each trial, to NEAR of the reference's best in it; NaN: never
-    seconds_to_best: Sequence[float]  # of each trial, to a round as good as that
-    why: str
+    ours: Number | None = None  # the best round of each trial; None: not run yet
+    trials: int = 0
+    rounds: int = 0
+    seconds: float = float("nan")  # virtual ones
+    whole: bool = False  # whether rounds and trials are the recipe's
+    seconds_to_near: Sequence[float] = ()  # of each trial, to NEAR of the reference's best in it; NaN: never
+    seconds_to_best: Sequence[float] = ()  # of each trial, to a round as good as that
+    why: str = ""
 
     @property
     def apart(self) -> float:
@@ -85,13 +85,8 @@ def read_table(name: str) -> PublishedTable:
         raise UserError(f"There is no published table {name!r}{nearest(name, TABLES)}.")
     raw = read_toml(TABLES[name])
     cases, source, differences = (raw.pop(key) for key in ("cases", "source", "differences"))
-    return PublishedTable(
-        name,
-        raw["title"],
-        source,
-        differences,
-        {key: _case(raw, own, TABLES[name]) for key, own in cases.items()},
-    )
+    made = {key: _case(raw, own, TABLES[name]) for key, own in cases.items()}
+    return PublishedTable(name, raw["title"], source, differences, made)
 
 
 def _case(raw: dict[str, Any], own: dict[str, Any], path: Path) -> PublishedCase:
@@ -116,34 +111,24 @@ def compare_with_published(table: PublishedTable, home: Path) -> list[ComparedCe
 
 
 def _cell(case: PublishedCase, name: str, entry: str, home: Path) -> ComparedCell:
-    reference = _trials(home, case.study.reference)
-    trials, published, why = _trials(home, entry), case.published.get(entry), case.why.get(entry, "")
-    none = float("nan")
+    every = read_study(home).trials if folder.holds_record(home) else {}
+    trials = every.get(entry)
+    cell = ComparedCell(name, entry, case.published.get(entry), why=case.why.get(entry, ""))
     if not trials:
-        return ComparedCell(name, entry, published, None, 0, 0, none, False, (), (), why)
+        return cell
     config, rounds = case.study.config(entry), max(trial.summary.rounds for trial in trials)
     whole = len(trials) >= case.study.trials and (config.seconds is not None or rounds >= config.last_round)
     best = [100 * max(_accuracies(trial)) for trial in trials]
-    goals = {trial.trial: max(_accuracies(trial)) for trial in reference}
-    return ComparedCell(
-        name,
-        entry,
-        published,
-        (float(np.mean(best)), float(np.std(best, ddof=1)) if len(best) > 1 else 0.0),
-        len(trials),
-        rounds,
-        float(np.mean([trial.summary.virtual_seconds for trial in trials])),
-        whole,
-        [_seconds_to(each, NEAR * goals.get(each.trial, none)) for each in trials],
-        [_seconds_to(each, goals.get(each.trial, none)) for each in trials],
-        why,
+    goals = {trial.trial: max(_accuracies(trial)) for trial in every.get(case.study.reference, [])}
+    return cell._replace(
+        ours=(float(np.mean(best)), float(np.std(best, ddof=1)) if len(best) > 1 else 0.0),
+        trials=len(trials),
+        rounds=rounds,
+        seconds=float(np.mean([trial.summary.virtual_seconds for trial in trials])),
+        whole=whole,
+        seconds_to_near=[_seconds_to(each, NEAR * goals.get(each.trial, np.nan)) for each in trials],
+        seconds_to_best=[_seconds_to(each, goals.get(each.trial, np.nan)) for each in trials],
     )
-
-
-def _trials(home: Path, entry: str) -> list[TrialRecord]:
-    if not folder.holds_record(home):
-        return []
-    return read_study(home).trials.get(entry, [])
 
 
 def _accuracies(trial: TrialRecord) -> list[float]:

@@ -13,7 +13,7 @@ from amsfl.simulation import CustomParts, Result, provenance
 from amsfl.simulation.components import client_names, method_of
 from amsfl.study.settings import Study
 
-PLACES = ("data_dir",)  # where the user keeps things: no part of a study, and of no use elsewhere
+PLACES = {"data_dir"}  # where the user keeps things: no part of a study, and of no use elsewhere
 FREE = ("trials", "title", "reference")  # what may change when a study goes on
 METRICS = ("accuracy", "macro_f1", "r2", "mae", "rmse")  # of a round; the summary has the last one's whole
 SEEN = ("why", "client_seconds")  # of a plan
@@ -101,10 +101,9 @@ def manifest(study: Study, dataset: Dataset) -> Manifest:
 
 def described(study: Study, dataset: Dataset) -> Json:
     """study.toml: every setting of every method as it was run, the data, and how fast the clients are."""
-    configs = {entry: study.config(entry).model_dump(exclude_none=True) for entry in study.methods}
-    for settings in configs.values():
-        for place in PLACES:
-            settings.pop(place, None)
+    configs = {
+        entry: study.config(entry).model_dump(exclude_none=True, exclude=PLACES) for entry in study.methods
+    }
     first = next(iter(configs.values()))
     shared = {
         key: value for key, value in first.items() if all(c.get(key) == value for c in configs.values())
@@ -136,7 +135,7 @@ def trial_record(entry: str, trial: int, result: Result) -> TrialRecord:
 
 def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
     """`score` is kept beside the usual ones: it may be of one class."""
-    return RoundRecord(
+    kept = RoundRecord(
         round=record.round,
         seconds=record.seconds,
         metrics={
@@ -155,22 +154,16 @@ def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
             for name in READINGS
             if name in record.readings
         },
-        **_work_times(record),
     )
-
-
-def _work_times(record: RoundRecord) -> Json:
-    """Who worked when, where clients do not all begin and end with the round: a report's timeline."""
     if not record.started:
-        return {}
-    short = [[float(f"{value:.6g}") for value in column] for column in (record.started, record.arrived)]
-    return {
-        "round_seconds": record.round_seconds,
-        "staleness": record.staleness,
-        "started": short[0],
-        "arrived": short[1],
-        "dropped": record.dropped,
-    }
+        return kept
+    return kept._replace(  # clients do not all begin and end with the round: for a report's timeline
+        round_seconds=record.round_seconds,
+        staleness=record.staleness,
+        started=[float(f"{value:.6g}") for value in record.started],
+        arrived=[float(f"{value:.6g}") for value in record.arrived],
+        dropped=record.dropped,
+    )
 
 
 def live_round(record: RoundRecord, score: str) -> RoundRecord:

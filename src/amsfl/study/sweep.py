@@ -41,6 +41,11 @@ class SweepRun(NamedTuple):
     config: RunConfig
     own: CustomParts
 
+    @property
+    def of_data(self) -> str:
+        """The settings that say which rows there are."""
+        return dumps(self.config.model_dump(include=OF_DATA))
+
 
 def sweep(
     over: Mapping[str, Iterable[Any]],
@@ -72,16 +77,21 @@ def sweep(
     """
     pandas = need("pandas", "frames", "sweep()")
     runs = combinations(over, dataset, network, settings)
-    data = _loaded(runs)
-    names = [_name(run, data[_of_data(run)]) for run in runs]
+    data: dict[str, Dataset] = {}  # each once
+    for run in runs:
+        if run.of_data not in data:
+            data[run.of_data] = run.own.dataset or load_data(run.config)
+    names = [_name(run, data[run.of_data]) for run in runs]
     _check_names(runs, names)
     where = Path(out) if out else None
     with locked(where) if where else nullcontext(), line(progress) as show:
-        finished = _kept(where) if where else {}
+        finished: dict[str, Row] = {}
+        for path in sorted(where.glob(FILES)) if where else ():
+            finished |= read_sealed(path, "remove it, and the sweep runs these again.")["runs"]
         left = [run for run in runs if names[run.place] not in finished]
         done = len(runs) - len(left)
         for batch in batches(left):
-            own = batch[0].own._replace(dataset=data[_of_data(batch[0])])
+            own = batch[0].own._replace(dataset=data[batch[0].of_data])
             results = run_batch([run.config for run in batch], own)
             for text in dict.fromkeys(text for r in results for text in setting_remarks(r.parts, r.place)):
                 warnings.warn(text, Remark, stacklevel=2)
@@ -171,20 +181,6 @@ def measured(result: Result) -> Row:
     }
 
 
-def _of_data(run: SweepRun) -> str:
-    """The settings that say which rows there are."""
-    return dumps(run.config.model_dump(include=OF_DATA))
-
-
-def _loaded(runs: Sequence[SweepRun]) -> dict[str, Dataset]:
-    """Each data set once."""
-    datasets: dict[str, Dataset] = {}
-    for run in runs:
-        if _of_data(run) not in datasets:
-            datasets[_of_data(run)] = run.own.dataset or load_data(run.config)
-    return datasets
-
-
 def _name(run: SweepRun, data: Dataset) -> str:
     """The same for the same settings, data and versions: such a run need not be run again."""
     made = [
@@ -206,10 +202,3 @@ def _check_names(runs: Sequence[SweepRun], names: Sequence[str]) -> None:
                 raise UserError(
                     f"Two values of {key!r} have one name, by which runs go; use different names."
                 )
-
-
-def _kept(where: Path) -> dict[str, Row]:
-    rows: dict[str, Row] = {}
-    for path in sorted(where.glob(FILES)):
-        rows |= read_sealed(path, "remove it, and the sweep runs these again.")["runs"]
-    return rows

@@ -101,13 +101,11 @@ def search_cost(study: Study, level: str, fixed: Collection[str] = ()) -> float:
     """How many trials' work the search is, at most."""
     if level not in SEARCHES:
         return 0.0
-    search, total = _within(SEARCHES[level], study.trials, level), 0.0
-    for entry in study.methods:
-        keys = keys_to_search(study, entry, fixed)
-        sizes = {"lr": len(search.rates), "steps": len(search.steps)}
-        many = 1 + prod(sizes[key] for key in keys)
-        total += many * search.first + search.finalists * search.second if keys else 0.0
-    return total
+    search = _within(SEARCHES[level], study.trials, level)
+    sizes = {"lr": len(search.rates), "steps": len(search.steps)}
+    searched = filter(None, (keys_to_search(study, entry, fixed) for entry in study.methods))
+    candidates = [1 + prod(sizes[key] for key in keys) for keys in searched]
+    return sum(many * search.first + search.finalists * search.second for many in candidates)
 
 
 def _seed(study: Study) -> int:

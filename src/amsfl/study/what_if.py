@@ -16,8 +16,7 @@ from amsfl import schedule
 from amsfl.core import UserError, nearest
 from amsfl.record import RoundRecord, RunRecord
 from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST
-from amsfl.study.calibration.durations import GradientsByClient, durations
-from amsfl.study.calibration.fit import FittedSites, fit, gradients_asked
+from amsfl.study.calibration.fit import FittedSites, GradientsByClient, durations, fit, gradients_asked
 from amsfl.study.calibration.timings import RunTimings, read
 from amsfl.worth.costs import caused
 

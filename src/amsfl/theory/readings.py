@@ -34,29 +34,19 @@ class GradientReadings(NamedTuple):
 
 def gather(rows: Sequence[RoundRecord]) -> GradientReadings | None:
     """None if the run kept no readings."""
-    columns: dict[str, list[float]] = {name: [] for name in ("steps", "lr", *FIELDS)}
-    for row in rows:
-        if not all(name in row.readings for name in FIELDS):
-            continue
-        columns["steps"] += [float(t) for t in row.steps]
-        columns["lr"] += [row.lr or float("nan")] * len(row.steps)
-        for name in FIELDS:
-            columns[name] += [float("nan") if x is None else float(x) for x in row.readings[name]]
-    full = {name: np.array(xs) for name, xs in columns.items()}
-    good = np.all([np.isfinite(full[name]) for name in FIELDS], axis=0) & (full["grad_sq"] > 0)
+    kept = [row for row in rows if all(name in row.readings for name in FIELDS)]
+    steps = np.array([t for row in kept for t in row.steps], float)
+    lr = np.array([row.lr or np.nan for row in kept for _ in row.steps], float)
+    full = {name: np.array([x for row in kept for x in row.readings[name]], float) for name in FIELDS}
+    good = np.all([np.isfinite(x) for x in full.values()], axis=0) & (full["grad_sq"] > 0)
     if not np.any(good):
         return None
     full = {name: x[good] for name, x in full.items()}
     end_sq = full["grad_sq"] + 2 * full["grad_diff"] + full["diff_sq"]
     moved = full["delta_sq"] > 0
     secant = np.sqrt(full["diff_sq"][moved] / full["delta_sq"][moved])
-    return GradientReadings(
-        full.pop("steps"),
-        full.pop("lr"),
-        full,
-        float(secant.max(initial=0.0)),
-        float(np.sqrt(max(full["grad_sq"].max(), end_sq.max()))),
-    )
+    smooth, bound = float(secant.max(initial=0.0)), float(np.sqrt(max(full["grad_sq"].max(), end_sq.max())))
+    return GradientReadings(steps[good], lr[good], full, smooth, bound)
 
 
 def accumulated(r: GradientReadings) -> Array:
@@ -78,14 +68,17 @@ def predicted_work(r: GradientReadings, curve: str) -> Array:
     return np.asarray(start * (1 - left) / (1 - rho))
 
 
-def _judge_from_below(statement: Statement, sides: Sides) -> ClaimResult:
-    """A bound that grows with L and G: it holds, or larger constants would have to be known."""
-    result = judge(statement, sides, "readings", ROUNDING, BELOW)
-    if result.holds is not False:
-        return result
-    short = f"L and G as read fall short in {result.violated:.1%} of {result.checked}"
-    why = f"{statement.text}: cannot be told: {short}; larger ones or noise would explain it"
-    return undecided(statement, why)
+def _judge_from_below(claims: Sequence[tuple[Statement, Sides]], untold: str) -> list[ClaimResult]:
+    """Bounds that grow with L and G hold, or larger constants would have to be known. `untold` says why
+    nothing can be told of them, if so."""
+    results = []
+    for statement, sides in claims:
+        result = judge(statement, sides, "readings", ROUNDING, BELOW)
+        short = f"L and G as read fall short in {result.violated:.1%} of {result.checked}"
+        why = untold or f"cannot be told: {short}; larger ones or noise would explain it"
+        fails = bool(untold) or result.holds is False
+        results.append(undecided(statement, f"{statement.text}: {why}") if fails else result)
+    return results
 
 
 def _curvature(r: GradientReadings, facts: MethodFacts) -> list[ClaimResult]:
@@ -106,36 +99,32 @@ def _lengths(r: GradientReadings, facts: MethodFacts) -> list[ClaimResult]:
     """How far t steps can go, and how far the gradient can turn on the way."""
     far, eta = r.steps * r.lr * r.bound, "cap" if facts.strides else "eta"
     moved, change = np.sqrt(r.value["delta_sq"]), np.sqrt(r.value["diff_sq"])
-    claims = [
-        (Statement("displacement", "A2", "corrected", f"|delta| <= {eta} t G"), Sides(moved, far)),
-        (
-            Statement("gradient deviation", "A1, A2", "corrected", f"|dg| <= {eta} t L G"),
-            Sides(change, r.smooth * far),
-        ),
-    ]
-    if not facts.plain:
-        return [undecided(statement, f"{statement.text}: {CORRECTS}") for statement, _ in claims]
-    return [_judge_from_below(*claim) for claim in claims]
+    displacement = Statement("displacement", "A2", "corrected", f"|delta| <= {eta} t G")
+    deviation = Statement("gradient deviation", "A1, A2", "corrected", f"|dg| <= {eta} t L G")
+    claims = [(displacement, Sides(moved, far)), (deviation, Sides(change, r.smooth * far))]
+    return _judge_from_below(claims, "" if facts.plain else CORRECTS)
 
 
 def _drifts(r: GradientReadings, facts: MethodFacts) -> list[ClaimResult]:
     """A4, with the drift from scalars: only where all steps are of one length and along the gradient."""
-    t, v = r.steps, r.value
+    t, own = r.steps, np.sqrt(r.value["grad_sq"])
     pairs = np.where(t > 1, t * (t - 1) / 2, np.inf)  # one step has no drift: nothing to judge
-    each, name = r.smooth * pairs, "drift accumulation"
+    each, drift = r.smooth * pairs, accumulated(r)
     claims = [
-        (Statement(name, "A4", "printed", "|Delta_i| <= L G t(t-1)/2"), each * r.bound),
-        (Statement(name, "A4", "corrected", "|Delta_i| <= eta L G t(t-1)/2"), each * r.lr * r.bound),
-        (
-            Statement("drift, own gradient", "A4", "corrected", "|Delta_i| <= eta L |g_i| t(t-1)/2"),
-            each * r.lr * np.sqrt(v["grad_sq"]),
-        ),
+        ("drift accumulation", "printed", "L G", each * r.bound),
+        ("drift accumulation", "corrected", "eta L G", each * r.lr * r.bound),
+        ("drift, own gradient", "corrected", "eta L |g_i|", each * r.lr * own),
     ]
-    if facts.strides or not facts.plain:
-        why = STRIDES if facts.strides else CORRECTS
-        return [undecided(statement, f"{statement.text}: {why}") for statement, _ in claims]
-    drift, size = accumulated(r), t * np.sqrt(v["grad_sq"])
-    return [_judge_from_below(statement, Sides(drift, most, size)) for statement, most in claims]
+    sides = [
+        (Statement(name, "A4", form, f"|Delta_i| <= {most} t(t-1)/2"), Sides(drift, bound, t * own))
+        for name, form, most, bound in claims
+    ]
+    return _judge_from_below(sides, _untold(facts))
+
+
+def _untold(facts: MethodFacts) -> str:
+    """Why nothing can be told of claims that need steps of one length along the gradient."""
+    return STRIDES if facts.strides else "" if facts.plain else CORRECTS
 
 
 def _curves(r: GradientReadings, facts: MethodFacts) -> list[ClaimResult]:
@@ -143,9 +132,8 @@ def _curves(r: GradientReadings, facts: MethodFacts) -> list[ClaimResult]:
     results = []
     for curve in ("linear", "geometric"):
         text = f"{curve} curve against the work done along the last global step"
-        if facts.strides or not facts.plain:
-            outcome = STRIDES if facts.strides else CORRECTS
-        else:
+        outcome = _untold(facts)
+        if not outcome:
             off = np.abs(predicted_work(r, curve) - actual)
             usable = (np.abs(actual) > 0) & (r.steps > 1) & np.isfinite(off)  # one step is predicted exactly
             share = np.median(off[usable] / np.abs(actual[usable])) if np.any(usable) else float("nan")

@@ -1,4 +1,4 @@
-"""Figures of every client: its local steps, and its drift."""
+"""Figures of every client: its local steps (a map of them where clients are many), and its drift."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from amsfl.report.draw import style
 from amsfl.report.draw.drawing import DrawnFigure, canvas, legend, look, name
-from amsfl.report.draw.step_map import step_map
 from amsfl.report.measure import clients
 from amsfl.report.measure.curves import POINTS, Floats, evenly
 from amsfl.report.measure.measures import MeasuredSeries
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 FEW = 8  # clients that can be drawn one by one
 SPANS = 30  # of time, at most, of drift
 LEAST = 5.0  # ratio of the ends of the drift axis, at least
+COLUMNS, ROWS = 120, 200  # of a map, that can be distinguished in a figure of this size
 
 
 def steps(subject: Subject) -> DrawnFigure | None:
@@ -30,7 +30,7 @@ def steps(subject: Subject) -> DrawnFigure | None:
     fixed = [f"{one.label} {one.series.trials[0].rounds[0].steps[0]}" for one in others]
     same = f" The others take the same number everywhere: {', '.join(fixed)}." if fixed else ""
     if max(clients.count(one.series) for one in planned) > FEW:
-        return step_map(subject, planned, same)
+        return _step_map(subject, planned, same)
     return _step_lines(subject, planned, same)
 
 
@@ -55,6 +55,60 @@ def _step_lines(subject: Subject, planned: list[MeasuredSeries], same: str) -> D
     legend(figure, *grid[0][0].get_legend_handles_labels(), columns=2)
     caption = "A client keeps its speed; its data differ from trial to trial, and its steps with them."
     return DrawnFigure("steps", "Steps of every client", caption + same, figure)
+
+
+def _step_map(subject: Subject, planned: list[MeasuredSeries], same: str) -> DrawnFigure:
+    """A row a client, slow ones below, a column a round (or a few of them)."""
+    maps = [clients.steps(one.series.trials, clients.count(one.series)) for one in planned]
+    speeds = np.zeros(max(len(rows) for rows in maps))
+    speeds[: len(subject.step_seconds)] = subject.step_seconds[: len(speeds)]
+    order = np.argsort(speeds, kind="stable")
+    most = max(float(np.nanmax(rows)) for rows in maps)
+    tall = min(3.6, 1.2 + 0.035 * len(order))
+    figure, grid = canvas(0.4 + tall * len(planned), len(planned), 1, sharex=True)
+    for (axes,), one, rows in zip(grid, planned, maps, strict=True):
+        _draw_map(axes, rows[order[order < len(rows)]], most)
+        axes.set_title(name(one))
+        axes.set_ylabel("client, slowest below" if subject.step_seconds else "client")
+    grid[-1][0].set_xlabel("round")
+    grid[-1][0].locator_params(axis="x", integer=True)
+    fastest = ", the fastest on top" if subject.step_seconds else ""
+    caption = (
+        f"Mean local steps over trials, {len(order)} clients; a row is a client{fastest}. Empty: not asked "
+        f"in that round.{same}"
+    )
+    return DrawnFigure("steps", "Steps of every client", caption, figure)
+
+
+def _draw_map(axes: "Axes", rows: Floats, most: float) -> None:
+    from matplotlib.colors import LogNorm
+
+    count, rounds = rows.shape
+    image = axes.imshow(
+        _binned(_binned(rows, COLUMNS).T, ROWS).T,
+        aspect="auto",
+        interpolation="nearest",
+        extent=(0.5, rounds + 0.5, count + 0.5, 0.5),
+        norm=LogNorm(1, max(most, 2)),
+        cmap="viridis",
+    )
+    axes.grid(visible=False)
+    bar = axes.figure.colorbar(image, ax=axes, label="local steps", pad=0.02)
+    powers = [2**power for power in range(0, 40) if 2**power <= most]
+    ticks = powers[:: max(1, len(powers) // 6)]
+    bar.set_ticks(ticks, labels=[f"{tick}" for tick in ticks])
+    bar.minorticks_off()
+
+
+def _binned(rows: Floats, most: int) -> Floats:
+    """Means of neighbouring columns, so that there are at most so many."""
+    width = -(-rows.shape[1] // most)
+    if width == 1:
+        return rows
+    padded = np.pad(rows, ((0, 0), (0, -rows.shape[1] % width)), constant_values=np.nan)
+    parts = padded.reshape(len(rows), -1, width)
+    count = np.isfinite(parts).sum(2)
+    return np.where(count > 0, np.nansum(parts, 2) / np.maximum(count, 1), np.nan)
 
 
 def drift(subject: Subject) -> DrawnFigure | None:
@@ -124,13 +178,10 @@ def _draw_lines(axes: "Axes", subject: Subject, one: MeasuredSeries, rows: Float
 
 def _client_look(client: int) -> style.Look:
     """Dashes and markers by client; the colour is the method's."""
-    return style.look(0)._replace(
-        dash=style.DASHES[client % len(style.DASHES)], marker=style.MARKERS[client % len(style.MARKERS)]
-    )
+    dash, marker = style.DASHES[client % len(style.DASHES)], style.MARKERS[client % len(style.MARKERS)]
+    return style.Look(style.PALETTE[0], marker, dash)
 
 
 def _client_label(subject: Subject, client: int) -> str:
-    label = short(subject.client(client + 1), 24)
-    if client >= len(subject.step_seconds):
-        return label
-    return f"{label}, {1000 * subject.step_seconds[client]:.3g} ms a step"
+    label, speeds = short(subject.client(client + 1), 24), subject.step_seconds
+    return f"{label}, {1000 * speeds[client]:.3g} ms a step" if client < len(speeds) else label

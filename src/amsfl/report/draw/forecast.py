@@ -20,16 +20,19 @@ class ForecastBar(NamedTuple):
     each: list[float]  # of the seeds that reached it
 
 
-def picture(bars: Sequence[ForecastBar], goal: str) -> Picture:
-    """The soonest on top; the length of a bar is the time to the target."""
+def picture(bars: Sequence[ForecastBar], goal: str) -> Picture | None:
+    """The soonest on top; the length of a bar is the time to the target. None where nothing reached it."""
     import matplotlib
 
+    bars = [bar for bar in bars if bar.seconds is not None][:MOST]
     with matplotlib.rc_context(style.RC):
-        return render(_drawn(bars[:MOST], goal), [])
+        return render(_drawn(bars, goal), []) if bars else None
 
 
 def _drawn(bars: Sequence[ForecastBar], goal: str) -> DrawnFigure:
-    unit, name = _unit(max((bar.seconds or 0.0) for bar in bars))
+    longest = max((bar.seconds or 0.0) for bar in bars)
+    units = [(1.0, "seconds"), (60.0, "minutes"), (3600.0, "hours")]
+    unit, name = units[(longest >= 300) + (longest >= 18000)]
     figure, grid = canvas(0.8 + 0.5 * len(bars))
     axes = grid[0][0]
     for place, bar in enumerate(bars):
@@ -52,8 +55,3 @@ def _bar(axes: "Axes", place: int, bar: ForecastBar, unit: float) -> None:
         axes.plot([bar.low / unit, bar.high / unit], [place + 0.12] * 2, color=style.INK, linewidth=1.2)
     axes.plot([each / unit for each in bar.each], [place + 0.12] * len(bar.each), "o", ms=3, color=style.INK)
     axes.text(0, place - 0.1, f" {bar.label}: {bar.seconds / unit:.3g}", va="bottom", fontsize=8.5)
-
-
-def _unit(longest: float) -> tuple[float, str]:
-    """Seconds, minutes or hours, and how many seconds one is."""
-    return (1.0, "seconds") if longest < 300 else (60.0, "minutes") if longest < 18000 else (3600.0, "hours")

@@ -6,7 +6,6 @@ import numpy as np
 
 from amsfl.report.draw.drawing import DrawnFigure, canvas, legend, name
 from amsfl.report.measure import clients as each_client
-from amsfl.report.measure import timeline
 from amsfl.report.measure.curves import evenly
 from amsfl.report.measure.measures import MeasuredSeries
 from amsfl.report.measure.subject import Subject
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PANELS, ROWS, NAMED, COLUMNS, THICK = 4, 60, 12, 400, 4
-COLOURS = {  # of timeline.KINDS
+COLOURS = {  # of each_client.KINDS
     "at work": "#0072B2",
     "at work, older model": "#56B4E9",
     "too late or failed": "#D55E00",
@@ -28,7 +27,7 @@ def client_timeline(subject: Subject) -> DrawnFigure | None:
     """The first trial of at most PANELS methods, the reference among them; of many clients some."""
     from matplotlib.patches import Patch
 
-    timed = [one for one in subject.methods if timeline.has_times(one.series)]
+    timed = [one for one in subject.methods if each_client.has_times(one.series)]
     panels = sorted(timed, key=lambda one: one is not subject.reference)[:PANELS]
     if not panels:
         return None
@@ -41,8 +40,8 @@ def client_timeline(subject: Subject) -> DrawnFigure | None:
     labels = [label for place, label in enumerate(COLOURS, start=1) if place in used]
     legend(figure, [Patch(color=COLOURS[label]) for label in labels], labels, columns=2)
     caption = "Each row is a client; where it is empty, the client waits."
-    if any(len(one.series.trials[0].rounds) > timeline.ROUNDS for one in panels):
-        caption += f" The first {timeline.ROUNDS} rounds."
+    if any(len(one.series.trials[0].rounds) > each_client.ROUNDS for one in panels):
+        caption += f" The first {each_client.ROUNDS} rounds."
     if len(timed) > len(panels):
         caption += f" {len(panels)} of {len(timed)} methods."
     if most > ROWS:
@@ -55,7 +54,7 @@ def _panel(axes: "Axes", subject: Subject, one: MeasuredSeries) -> set[int]:
     from matplotlib.colors import to_rgba
 
     clients = _rows(subject, one)
-    kinds, end = timeline.time_map(one.series, subject.clock, clients, COLUMNS)
+    kinds, end = each_client.time_map(one.series, subject.clock, clients, COLUMNS)
     tall = np.repeat(kinds, THICK + 1, axis=0)
     tall[THICK :: THICK + 1] = 0  # a gap below every row
     colours = np.array([(0.0, 0.0, 0.0, 0.0), *(to_rgba(colour) for colour in COLOURS.values())])
@@ -77,7 +76,8 @@ def _rows(subject: Subject, one: MeasuredSeries) -> list[int]:
     count = each_client.count(one.series)
     if count <= NAMED:
         return list(range(count))
-    some = timeline.took_part(one.series) if count > ROWS else range(count)
+    shown = one.series.trials[0].rounds[: each_client.ROUNDS]
+    some = sorted({client for each in shown for client in each.cohort}) if count > ROWS else range(count)
     speeds = [*subject.step_seconds[:count], *[0.0] * (count - len(subject.step_seconds))]
     order = sorted(some, key=lambda client: speeds[client])
     return [order[place] for place in evenly(len(order), ROWS)]

@@ -11,6 +11,7 @@ from amsfl.core.records import Json
 from amsfl.record import Manifest, RoundRecord, Summary, folder, parts, read_manifest, run_reader, study, tail
 from amsfl.report.live import page_text, progress
 from amsfl.report.live.progress import TrialProgress
+from amsfl.report.measure.text import shown
 
 AT_MOST = 2000  # events of one answer: a phone loads a long record in parts
 KINDS = ("run", "flower", "study")
@@ -43,7 +44,8 @@ class Follower:
         """The events after the cursor, as JSON."""
         self._update()
         anew = cursor.rpartition(".")[0] != str(self.generation)
-        start = 0 if anew else _number(cursor.rpartition(".")[2])
+        number = cursor.rpartition(".")[2]
+        start = int(number) if not anew and number.isdecimal() and len(number) < 12 else 0
         end = min(start + AT_MOST, len(self.events))
         answer = {
             "cursor": f"{self.generation}.{end}",
@@ -109,7 +111,11 @@ class Follower:
         if run_reader.TROUBLE in manifest.files:
             refused = tail.plain(self.where, run_reader.TROUBLE, self.trouble)
             self.trouble = refused.tail
-            self.events += [progress.trouble_event(row) for row in refused.rows]
+            for row in refused.rows:
+                client, why = row.get("client"), str(row.get("reason", ""))
+                label = "an unknown client" if client is None else f"client {client}"
+                who = str(row.get("name") or label)
+                self.events.append({"trouble": {"who": shown(who), "why": shown(why)}})
 
     def _study(self, manifest: Manifest) -> None:
         for name in manifest.files:
@@ -138,9 +144,11 @@ class Follower:
         values = progress.score_values(record, self.main)
         for key, value in values.items():
             self.scores[key] = self.scores.get(key, True) and 0 <= value <= 1
-        self.events.append(progress.round_event(manifest, self.latest, values))
+        at = {
+            "time": progress.seconds_now(manifest, self.latest),
+            "rounds": record.round,
+            "wall": self.latest.wall,
+        }
+        series = list(manifest.methods).index(entry)
+        self.events.append({"series": series, "trial": trial, "at": at, "scores": values})
         self.latest_at = len(self.events)
-
-
-def _number(text: str) -> int:
-    return int(text) if text.isdecimal() and len(text) < 12 else 0

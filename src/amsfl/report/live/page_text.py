@@ -76,8 +76,7 @@ def scores(manifest: Manifest, keys: Mapping[str, bool], main: Score | None) -> 
 
 
 def _title(name: str) -> str:
-    titles = {each.key: each.title for each in (*CLASSES.values(), *NUMBERS.values())}
-    return titles.get(name, shown(name))
+    return next((each.title for each in (CLASSES | NUMBERS).values() if each.key == name), shown(name))
 
 
 def state(
@@ -122,7 +121,8 @@ def _far(manifest: Manifest, latest: TrialProgress) -> str:
 
 def _study(manifest: Manifest, latest: TrialProgress | None, writing: bool) -> tuple[str, str]:
     total = len(manifest.methods) * int(manifest.settings["trials"])
-    done = sum(_numbers(name) for name in manifest.files if name.startswith("trials/"))
+    spans = [Path(name).stem.split("-") for name in manifest.files if name.startswith("trials/")]
+    done = sum(int(last) - int(first) + 1 for first, last in spans)  # a file is FIRST-LAST.jsonl
     text = f"{done} of {total} trials are on record"
     if done >= total:
         return "finished", f"Finished: {text}."
@@ -133,12 +133,6 @@ def _study(manifest: Manifest, latest: TrialProgress | None, writing: bool) -> t
     facts = manifest.methods[latest.entry]
     now = f"{facts.title}, trial {latest.trial + 1}, {_rounds(latest.record.round)} so far"
     return "running", f"Running: {text}; now {now}."
-
-
-def _numbers(name: str) -> int:
-    """How many trials a file holds, by its name: FIRST-LAST.jsonl."""
-    first, _, last = name.rpartition("/")[2].removesuffix(".jsonl").partition("-")
-    return int(last) - int(first) + 1
 
 
 def _rounds(count: int) -> str:

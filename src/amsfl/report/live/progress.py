@@ -1,10 +1,9 @@
 """How far a trial is: its last round, its clients so far, and its point on the curves."""
 
 import math
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from amsfl.core.records import Json, JsonMapping
+from amsfl.core.records import Json
 from amsfl.core.scores import Score, recorded_score, shown_score
 from amsfl.record import Manifest, RoundRecord
 from amsfl.report.measure.text import distinct, shown
@@ -79,19 +78,6 @@ def score_values(record: RoundRecord, main: Score | None) -> dict[str, float]:
 def seconds_now(manifest: Manifest, progress: TrialProgress) -> float:
     """Virtual seconds by the run's clock; of real clients the seconds since the start."""
     return progress.wall if manifest.kind == "flower" else progress.record.seconds[clock(manifest)]
-
-
-def round_event(manifest: Manifest, progress: TrialProgress, scores: Mapping[str, float]) -> Json:
-    at = {"time": seconds_now(manifest, progress), "rounds": progress.record.round, "wall": progress.wall}
-    series = list(manifest.methods).index(progress.entry)
-    return {"series": series, "trial": progress.trial, "at": at, "scores": dict(scores)}
-
-
-def trouble_event(row: JsonMapping) -> Json:
-    """One line of refused.jsonl."""
-    client, name = row.get("client"), row.get("name")
-    label = "an unknown client" if client is None else f"client {client}"
-    return {"trouble": {"who": shown(str(name or label)), "why": shown(str(row.get("reason", "")))}}
 
 
 def site_table(manifest: Manifest, progress: TrialProgress) -> Json:

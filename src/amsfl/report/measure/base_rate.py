@@ -30,6 +30,11 @@ class Standing(NamedTuple):
     def better(self) -> bool:
         return self.value > self.base + self.margin
 
+    @property
+    def predicted(self) -> str:
+        """What the base rate predicts every time."""
+        return "the mean" if self.name == "R²" else "the commonest class"
+
 
 def accuracy_margin(base: float, rows: int) -> float:
     """Of the accuracy of a constant prediction on so many rows: binomial."""
@@ -68,9 +73,8 @@ def base_rates(summary: Summary) -> str:
     compared = standings(summary)
     if not compared:
         return ""
-    what = "the mean" if compared[0].name == "R²" else "the commonest class"
     pairs = ", ".join(f"{one.name} {one.value:.4g} beside {one.base:.4g}" for one in compared)
-    return f"{pairs} of always predicting {what}"
+    return f"{pairs} of always predicting {compared[0].predicted}"
 
 
 def verdict(summary: Summary) -> str:
@@ -79,18 +83,15 @@ def verdict(summary: Summary) -> str:
     if not compared or compared[0].better:
         return ""
     first = compared[0]
-    what = "the mean" if first.name == "R²" else "the commonest class"
-    rates = (
-        f"{first.name} {first.value:.3g}, base rate "
-        f"{first.base:.3g}{f' ± {first.margin:.2g}' if first.margin else ''}"
-    )
+    margin = f" ± {first.margin:.2g}" if first.margin else ""
+    rates = f"{first.name} {first.value:.3g}, base rate {first.base:.3g}{margin}"
     best = summary.best or {}
     if best.get("by") in (first.name, "r2") and first._replace(value=best["score"]).better:
         return (
-            f"The last round is not better than always predicting {what} ({rates}). The best round, which "
-            f"predicts, is: {best['score']:.3g}."
+            f"The last round is not better than always predicting {first.predicted} ({rates}). "
+            f"The best round, which predicts, is: {best['score']:.3g}."
         )
-    text = f"Not better than always predicting {what}: {rates}."
+    text = f"Not better than always predicting {first.predicted}: {rates}."
     if len(compared) > 1 and compared[1].better:
         return f"{text} Its AUC of {compared[1].value:.3g} is above chance: {ranking_advice(first.base)}."
     return f"{text} Train longer, or try another --lr ('amsfl tune' searches)."

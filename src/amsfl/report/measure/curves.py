@@ -3,7 +3,6 @@
 After a trial's end its score stays what it was, so a curve ends at the mean over trials of the table.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,6 @@ from amsfl.core import Score
 from amsfl.report.measure.read import FinishedTrial, Series, judged
 
 Floats = npt.NDArray[np.float64]
-AXES = ("seconds", "rounds", "megabytes", "joules")
 FEW = 5  # trials; below that, quartiles mean nothing, and the band holds all of them
 POINTS = 160  # of a curve, at most: more than a phone has room for
 
@@ -47,7 +45,9 @@ def curve(series: Series, score: Score, split: str, axis: str, clock: str) -> Cu
         return None
     starts = sorted(x[0] for x, _ in complete)
     grid = np.unique(np.concatenate([x for x, _ in complete]))
-    grid = _thin(grid[grid >= starts[(len(starts) - 1) // 2]])
+    grid = grid[grid >= starts[(len(starts) - 1) // 2]]
+    if len(grid) > POINTS:
+        grid = grid[np.unique(np.searchsorted(grid, np.linspace(grid[0], grid[-1], POINTS)))]
     scores = np.array([_held(x, values, grid) for x, values in complete])
     finite = np.isfinite(scores).any(0)
     grid, scores = grid[finite], scores[:, finite]
@@ -79,19 +79,6 @@ def _held(x: Floats, scores: Floats, grid: Floats) -> Floats:
     return np.where(place >= 0, scores[np.maximum(place, 0)], np.nan)
 
 
-def _thin(grid: Floats) -> Floats:
-    """At most POINTS of it, evenly, with the first and the last."""
-    if len(grid) <= POINTS:
-        return grid
-    return grid[np.unique(np.searchsorted(grid, np.linspace(grid[0], grid[-1], POINTS)))]
-
-
 def evenly(count: int, most: int) -> npt.NDArray[np.int64]:
     """Places of at most so many of `count` things, with the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int))
-
-
-def shared_axes(series: Sequence[Series], clock: str) -> list[str]:
-    """Axes that every trial is on record for."""
-    trials = [trial for one in series for trial in one.trials]
-    return [axis for axis in AXES if all(positions(trial, axis, clock) is not None for trial in trials)]

@@ -1,8 +1,6 @@
 """From sources to the subject of a report: what they have in common, and how they differ."""
 
-from collections.abc import Iterable
-
-from amsfl.core import Score, UserError
+from amsfl.core import UserError
 from amsfl.core.records import JsonMapping
 from amsfl.core.score_names import check_target
 from amsfl.core.scores import recorded_score
@@ -30,25 +28,34 @@ def describe(sources: list[ReportSource], target: float | None = None, score: st
     own_score = series[0].trials[0].summary.score
     judge = recorded_score(score or own_score, data[0].classes)
     own_target = series[0].settings.get("target") if judge.name == own_score else None
-    goal = own_target if target is None else _checked(judge, target)
+    try:
+        goal = own_target if target is None else check_target(judge.name, target)
+    except UserError as why:
+        raise UserError(f"The target is {target:g}: {why}.") from None
+    clocks = sorted({trial.summary.clock for one in series for trial in one.trials})
+    if len(clocks) > 1:
+        raise UserError(f"The runs have different clocks ({', '.join(clocks)}) and share no time axis.")
     clients_are_sites = first.partition in ("column", "site")
     budgets = [one.settings.get("seconds") for one in series]
     methods = _placed([measure(one, judge, goal) for one in series], [source.reference for source in sources])
     if score and not any(one.numbers(judge.measure("holdout")) for one in methods):
         raise UserError(f"No {judge.title} is on record here; ask for a score that is, as in --target 0.9.")
     differences = _differences(sources, series, target)
-    generated = [facts for facts in data if facts.synthetic]
-    banners = [shown(f.note or f"Synthetic data ({f.name}): generated, not measured.") for f in generated]
+    banners = [
+        shown(facts.note or f"Synthetic data ({facts.name}): generated, not measured.")
+        for facts in data
+        if facts.synthetic
+    ]
     base = {split: value for split, row in data[0].base.items() if (value := judge.of(row)) is not None}
     subject = Subject(
         title=f"{len(sources)} records side by side" if len(sources) > 1 else shown(first.title),
         methods=methods,
         reference=next(one for one in methods if one.place == 0),
         target=goal,
-        clock=_clock(series),
+        clock=clocks[0],
         seconds=max(filter(None, budgets)) if all(budgets) else None,
         data=", ".join(dict.fromkeys(shown(facts.name) for facts in data)),
-        synthetic=bool(generated),
+        synthetic=bool(banners),
         banner=" ".join(dict.fromkeys(banners)),
         differences=differences,
         notes=[],
@@ -62,20 +69,6 @@ def describe(sources: list[ReportSource], target: float | None = None, score: st
         rows=data[0].eval_rows.get("holdout", 0),
     )
     return subject._replace(notes=notes(subject))
-
-
-def _checked(score: Score, target: float) -> float:
-    try:
-        return check_target(score.name, target)
-    except UserError as why:
-        raise UserError(f"The target is {target:g}: {why}.") from None
-
-
-def _clock(series: list[Series]) -> str:
-    clocks = sorted({trial.summary.clock for one in series for trial in one.trials})
-    if len(clocks) > 1:
-        raise UserError(f"The runs have different clocks ({', '.join(clocks)}) and share no time axis.")
-    return clocks[0]
 
 
 def _placed(methods: list[MeasuredSeries], references: list[str]) -> list[MeasuredSeries]:
@@ -98,18 +91,15 @@ def _differences(sources: list[ReportSource], series: list[Series], target: floa
     `target` is one for all: their own targets do not matter then.
     """
     data = [source.data for source in sources]
-    columns: list[tuple[str, Iterable[object]]] = [
-        ("data", (facts.name for facts in data)),
-        (
-            "rows judged on",
-            (", ".join(f"{split} {n}" for split, n in each.eval_rows.items()) for each in data),
-        ),
-        ("classes", (", ".join(facts.classes) for facts in data)),
-        ("target", (one.settings.get("target") if target is None else None for one in series)),
-        ("score", (one.trials[0].summary.score for one in series)),
+    columns: list[tuple[str, list[object]]] = [
+        ("data", [facts.name for facts in data]),
+        ("rows judged on", [", ".join(f"{split} {n}" for split, n in f.eval_rows.items()) for f in data]),
+        ("classes", [", ".join(facts.classes) for facts in data]),
+        ("target", [one.settings.get("target") if target is None else None for one in series]),
+        ("score", [one.trials[0].summary.score for one in series]),
         *((title, [one.settings.get(key) for one in series]) for key, title in PROTOCOL.items()),
-        ("when they end", (_end(one.settings) for one in series)),
-        ("partition", (source.partition for source in sources)),
+        ("when they end", [_end(one.settings) for one in series]),
+        ("partition", [source.partition for source in sources]),
     ]
     texts = [text for title, values in columns for text in differing(title, values)]
     if not set.intersection(*({trial.seed for trial in one.trials} for one in series)):

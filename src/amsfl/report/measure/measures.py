@@ -7,8 +7,7 @@ from typing import NamedTuple
 from amsfl.clock import CLOCKS
 from amsfl.clock.costs import MEGABYTE
 from amsfl.core import Score
-from amsfl.core.records import Json
-from amsfl.record import RoundRecord, Summary
+from amsfl.record import RoundRecord
 from amsfl.report.measure.read import FinishedTrial, Series, judged
 from amsfl.report.measure.stats import Estimate, estimate
 from amsfl.report.measure.text import shown
@@ -53,30 +52,18 @@ def measures(
     for name, local in (("accuracy", summary.local_accuracy), ("r2", summary.local_scores)):
         for split, values in (local or {}).items():
             row |= {f"{name}_{split}_c{client}": value for client, value in enumerate(values, start=1)}
-    row |= _details(summary.details)
-    if target is None:
-        return row
-    return row | _to_target(trial, score, target, _given(summary, seconds, rounds_given))
-
-
-def _details(details: Json) -> Measures:
-    """AUC and calibration by split, and the score on every client's own rows."""
-    row: Measures = {}
-    for split, scores in details.get("splits", {}).items():
+    for split, scores in summary.details.get("splits", {}).items():
         row |= {f"{name}_{split}": scores[name] for name in ("macro_auc", "ece")}
         row |= {f"auc_{split}_{place}": value for place, value in enumerate(scores["auc"])}
-    for client, scores in details.get("clients", {}).items():
+    for client, scores in summary.details.get("clients", {}).items():
         row |= {f"{name}_own_{client}": scores[name] for name in ("accuracy", "r2") if name in scores}
-    return row
-
-
-def _given(summary: Summary, seconds: float | None, rounds: int | None) -> float:
-    """How many times as long as it ran a trial was to run: more than once where it diverged."""
-    ran = summary.virtual_seconds_by_clock[summary.clock]
-    if summary.status != "diverged" or not ran or not summary.rounds:
-        return 1.0
-    ends = [end / spent for end, spent in ((seconds, ran), (rounds, summary.rounds)) if end]
-    return max(1.0, min(ends, default=1.0))
+    if target is None:
+        return row
+    given, ran = 1.0, spent[summary.clock]  # how many times as long as it ran a trial was to run
+    if summary.status == "diverged" and ran and summary.rounds:
+        ends = [end / used for end, used in ((seconds, ran), (rounds_given, summary.rounds)) if end]
+        given = max(1.0, min(ends, default=1.0))
+    return row | _to_target(trial, score, target, given)
 
 
 def _to_target(trial: FinishedTrial, score: Score, target: float, given: float) -> Measures:
@@ -85,8 +72,7 @@ def _to_target(trial: FinishedTrial, score: Score, target: float, given: float) 
     A trial that diverged ended early and counts with the time and rounds that it was given.
     """
     hit, summary = first_hit(trial.rounds, score, target), trial.summary
-    clock, ran = summary.clock, summary.virtual_seconds_by_clock
-    ran = {name: value * given for name, value in ran.items()}
+    ran = {name: value * given for name, value in summary.virtual_seconds_by_clock.items()}
     least = hit.round if hit else summary.rounds
     return {
         "reached": 1.0 if hit else 0.0,
@@ -94,7 +80,7 @@ def _to_target(trial: FinishedTrial, score: Score, target: float, given: float) 
         "joules_to": _joules(trial, hit.round) if hit else None,
         "least_joules": _joules(trial, least),
         "least_rounds": least if hit else least * given,
-        "round_seconds_to": hit.seconds[clock] / hit.round if hit else None,
+        "round_seconds_to": hit.seconds[summary.clock] / hit.round if hit else None,
         **{f"seconds_to_{name}": hit.seconds[name] if hit else None for name in CLOCKS},
         **{f"least_{name}": (hit.seconds if hit else ran)[name] for name in CLOCKS},
     }

@@ -1,5 +1,7 @@
 """What a reader must know before comparing the numbers, in sentences."""
 
+import numpy as np
+
 from amsfl.core import Score
 from amsfl.core.scores import NUMBERS, UNBALANCED
 from amsfl.report.measure.base_rate import ranking_advice
@@ -10,27 +12,31 @@ from amsfl.report.measure.text import differing, with_article
 
 ROUNDING = 0.005  # of an accuracy: one row of two hundred
 EXACT = 1e-4  # of a number's error or R², its share
+# settings that may differ in a comparison
 CHOICES = {"model": "model", "cohort": "clients a round", "batch": "rows a step", "precision": "precision"}
 
 
 def notes(subject: Subject) -> list[str]:
     """Notes on the comparison; notes on single methods stand with the method."""
+    diverged = [
+        f"{one.label} in {one.series.diverged} of {len(one.values)} trials"
+        for one in subject.methods
+        if one.series.diverged
+    ]
+    choices = [
+        text
+        for key, title in CHOICES.items()
+        for text in differing(title, (one.series.settings.get(key) for one in subject.methods))
+    ]
     return [
-        *_diverged(subject.methods),
+        *([f"Diverged, the model no longer finite: {', '.join(diverged)}."] if diverged else []),
         *_fitting_score(subject),
         *_not_better(subject),
         *_same_results(subject),
         *_learning_rates(subject.methods),
         *_searched(subject.methods),
-        *_choices([one.series for one in subject.methods]),
+        *([f"Settings that differ: {'. '.join(choices)}."] if choices else []),
     ]
-
-
-def _diverged(methods: list[MeasuredSeries]) -> list[str]:
-    lost = [
-        f"{m.label} in {m.series.diverged} of {len(m.values)} trials" for m in methods if m.series.diverged
-    ]
-    return [f"Diverged, the model no longer finite: {', '.join(lost)}."] if lost else []
 
 
 def _fitting_score(subject: Subject) -> list[str]:
@@ -70,12 +76,12 @@ def _same_results(subject: Subject) -> list[str]:
         return []  # rounds have a score that cannot tell methods apart
     groups: list[list[MeasuredSeries]] = []
     for one in subject.methods:
-        same = (g for g in groups if all(_same(subject.score, one.series, other.series) for other in g))
-        group = next(same, None)
-        if group is None:
-            groups.append([one])
+        for group in groups:
+            if all(_same(subject.score, one.series, other.series) for other in group):
+                group.append(one)
+                break
         else:
-            group.append(one)
+            groups.append([one])
     apart = f"{100 * EXACT:g}%" if subject.score.name in NUMBERS else f"{ROUNDING:g}"
     return [
         f"{', '.join(one.label for one in group[:-1])} and {group[-1].label} have the same results here: in "
@@ -86,14 +92,11 @@ def _same_results(subject: Subject) -> list[str]:
 
 
 def _same(score: Score, one: Series, two: Series) -> bool:
-    def allowed(value: float) -> float:
-        return EXACT * abs(value) if score.name in NUMBERS else ROUNDING
-
+    share, most = (EXACT, 0.0) if score.name in NUMBERS else (0.0, ROUNDING)
     theirs = {trial.seed: _scores(score, trial) for trial in two.trials}
     both = [(_scores(score, trial), theirs[trial.seed]) for trial in one.trials if trial.seed in theirs]
     return bool(both) and all(
-        len(a) == len(b) > 2 and all(abs(x - y) <= allowed(x) for x, y in zip(a, b, strict=True))
-        for a, b in both
+        len(a) == len(b) > 2 and np.allclose(b, a, rtol=share, atol=most) for a, b in both
     )
 
 
@@ -103,12 +106,9 @@ def _scores(score: Score, trial: FinishedTrial) -> list[float]:
 
 def _learning_rates(methods: list[MeasuredSeries]) -> list[str]:
     """Which methods choose their learning rate, and what the others had."""
-    spans = {}
-    for one in methods:
-        # a first round may have none: each client caps its steps by its own first minibatch
-        rates = [record.lr for trial in one.series.trials for record in trial.rounds if record.lr]
-        if rates:
-            spans[one.label] = min(rates), max(rates)
+    # a first round may have none: each client caps its steps by its own first minibatch
+    rates = {o.label: [r.lr for trial in o.series.trials for r in trial.rounds if r.lr] for o in methods}
+    spans = {label: (min(some), max(some)) for label, some in rates.items() if some}
     free = {label: span for label, span in spans.items() if span[0] != span[1]}
     if not free:
         return []
@@ -135,13 +135,3 @@ def _searched(methods: list[MeasuredSeries]) -> list[str]:
         f"Settings were searched before the trials ({level}), with a seed of its own, on training rows held "
         f"back and never on the hold-out: {results}.{rest}"
     ]
-
-
-def _choices(series: list[Series]) -> list[str]:
-    """Settings that differ between methods and still allow a comparison."""
-    texts = [
-        text
-        for key, title in CHOICES.items()
-        for text in differing(title, (one.settings.get(key) for one in series))
-    ]
-    return [f"Settings that differ: {'. '.join(texts)}."] if texts else []

@@ -55,9 +55,8 @@ def rank(subject: Subject) -> Ranking | None:
     name = f"least_{subject.clock}" if by_time else score.measure("holdout")
     lower = by_time or not score.larger
     able.sort(key=lambda one: one.value(name) if lower else -one.value(name))
-    if by_time:  # a method that missed the target in a trial is behind all that never did
-        able.sort(key=lambda one: not one.reached_target)
     if by_time:
+        able.sort(key=lambda one: not one.reached_target)  # who ever missed the target is behind the others
         times = [paired_times(able[0], other, subject.clock) for other in able[1:]]
         margins = [stats.ratio(theirs, mine) for mine, theirs in times]
     else:

@@ -95,16 +95,16 @@ def read(folders: list[Path]) -> list[ReportSource]:
     """All folders' series, with keys and labels that differ."""
     if not folders:
         raise UserError("Name a folder: 'amsfl report results/reproduce'.")
-    sources = [_source(folder) for folder in folders]
+    kinds = ("run", "flower", "study")
+    sources = [
+        _study(folder, record.read_study(folder))
+        if record.holds_parts(folder) or record.read_manifest(folder, *kinds).kind == "study"
+        else _run(folder, record.read_run(folder))
+        for folder in folders
+    ]
     if not any(series.trials for source in sources for series in source.series):
         raise UserError(f"Nothing is finished yet in {', '.join(str(f) for f in folders)}; run it first.")
     return _with_folder_names(sources) if len(sources) > 1 else sources
-
-
-def _source(folder: Path) -> ReportSource:
-    if record.holds_parts(folder) or record.read_manifest(folder, "run", "flower", "study").kind == "study":
-        return _study(folder, record.read_study(folder))
-    return _run(folder, record.read_run(folder))
 
 
 def _study(folder: Path, study: StudyRecord) -> ReportSource:
@@ -154,11 +154,10 @@ def _run(folder: Path, run: RunRecord) -> ReportSource:
 
 def _with_folder_names(sources: list[ReportSource]) -> list[ReportSource]:
     """Keys and labels with the folder behind them."""
-    renamed = []
-    for number, source in enumerate(sources):
-        name = source.folder
-        if any(other.folder == name for other in sources[:number]):
-            name = f"{name}-{number + 1}"
+    renamed = list[ReportSource]()
+    for number, source in enumerate(sources, start=1):
+        again = any(other.folder == source.folder for other in renamed)
+        name = f"{source.folder}-{number}" if again else source.folder
         series = [
             each._replace(key=f"{each.key}@{name}", label=f"{each.label} · {name}") for each in source.series
         ]

@@ -4,12 +4,7 @@ from typing import NamedTuple
 
 from amsfl.core import Score
 from amsfl.core.scores import NUMBERS, RARER, UNBALANCED, recorded_score
-from amsfl.report.measure.base_rate import (
-    CHANCE_AUC,
-    accuracy_margin,
-    auc_margin,
-    class_counts,
-)
+from amsfl.report.measure.base_rate import CHANCE_AUC, accuracy_margin, auc_margin, class_counts
 from amsfl.report.measure.measures import MeasuredSeries
 
 NOTHING = 0.01  # of a score without a margin of its own (of an error, its share): no better than the base
@@ -53,10 +48,6 @@ class Subject(NamedTuple):
     @property
     def has_test(self) -> bool:
         return any(one.numbers(self.score.measure("test")) for one in self.methods)
-
-    @property
-    def others(self) -> list[MeasuredSeries]:
-        return [one for one in self.methods if one is not self.reference]
 
     @property
     def goal(self) -> str:

@@ -53,9 +53,11 @@ def classes(subject: Subject) -> ReportTable | None:
 
 def confusion(subject: Subject) -> ReportTable | None:
     """Of the reference, all trials added up."""
-    counts = _confusion(subject.reference)
-    if counts is None or not 1 < len(counts) <= LARGE or len(counts) != len(subject.classes):
+    splits = [t.summary.details.get("splits", {}).get("holdout") for t in subject.reference.series.trials]
+    tables = [np.array(each["confusion"], np.int64) for each in splits if each and each["confusion"]]
+    if not tables or not 1 < len(tables[0]) <= LARGE or len(tables[0]) != len(subject.classes):
         return None
+    counts = sum(tables[1:], tables[0])
     columns = [TableColumn("method", "True class")]
     columns += [TableColumn(f"said_{place}", f"as {name}") for place, name in enumerate(subject.classes)]
     rows = [
@@ -94,9 +96,3 @@ def _lost(one: MeasuredSeries) -> dict[str, float]:
         for row in trial.summary.details.get("importance") or []:
             by_column.setdefault(row["column"], []).append(row["lost"])
     return {name: float(np.mean(values)) for name, values in by_column.items()}
-
-
-def _confusion(one: MeasuredSeries) -> np.ndarray[tuple[int, int], np.dtype[np.int64]] | None:
-    details = [trial.summary.details.get("splits", {}).get("holdout") for trial in one.series.trials]
-    tables = [np.array(each["confusion"], np.int64) for each in details if each and each["confusion"]]
-    return sum(tables[1:], tables[0]) if tables else None

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amsfl.report.measure import timeline
+from amsfl.report.measure import clients as each_client
 from amsfl.report.measure.read import Series
 from amsfl.report.measure.subject import Subject
 from amsfl.report.tabulate.score_tables import MANY
@@ -41,10 +41,10 @@ def own_rows(subject: Subject) -> ReportTable | None:
 
 def time_spent(subject: Subject) -> ReportTable | None:
     """Shares of all clients' seconds, from the run's start to its last round."""
-    methods = [one for one in subject.methods if timeline.has_times(one.series)]
+    methods = [one for one in subject.methods if each_client.has_times(one.series)]
     if not methods:
         return None
-    shares = [timeline.shares(one.series, subject.clock) for one in methods]
+    shares = [each_client.shares(one.series, subject.clock) for one in methods]
     stale = any(each.oldest for each in shares)
     columns = [
         METHOD,
@@ -78,6 +78,12 @@ class ClientDoubts(NamedTuple):
     links: Counter[str]  # of rounds in which it counted less than LOW of its claim: what took the most
     refused: Counter[str]  # by reason
 
+    @property
+    def left(self) -> float:
+        """Of its claim, less 1 for every refusal."""
+        share = self.counted / self.claimed if self.counted is not None and self.claimed else 1.0
+        return share - self.refused.total()
+
 
 def doubts(subject: Subject) -> ReportTable | None:
     """By client: how often it was refused or weighed down, by which rule, and by how much its weight fell."""
@@ -88,8 +94,24 @@ def doubts(subject: Subject) -> ReportTable | None:
     ]
     if not any(each.refused or each.counted is not None for *_, each in clients):
         return None
-    worst = sorted(clients, key=lambda row: _share_left(row[2]))[:MOST_ROWS]
-    rows = [_doubt_row(subject, *each) for each in clients if each in worst]
+    worst = sorted(clients, key=lambda row: row[2].left)[:MOST_ROWS]
+    rows = [
+        TableRow(
+            {
+                "method": label,
+                "client": subject.client(client + 1),
+                "heard": float(each.rounds),
+                "claimed": each.claimed,
+                "counted": each.counted,
+                "low": float(each.links.total()) if each.counted is not None else None,
+                "link": max(each.links, key=each.links.__getitem__, default=None),
+                "refused": float(each.refused.total()),
+                "why": max(each.refused, key=each.refused.__getitem__, default=None),
+            }
+        )
+        for label, client, each in clients
+        if (label, client, each) in worst
+    ]
     columns = [
         METHOD,
         TableColumn("client", "Client"),
@@ -136,32 +158,6 @@ def client_doubts(series: Series) -> dict[int, ClientDoubts]:
         )
         for client in {*used, *refused}
     }
-
-
-def _doubt_row(subject: Subject, label: str, client: int, each: ClientDoubts) -> TableRow:
-    return TableRow(
-        {
-            "method": label,
-            "client": subject.client(client + 1),
-            "heard": float(each.rounds),
-            "claimed": each.claimed,
-            "counted": each.counted,
-            "low": float(each.links.total()) if each.counted is not None else None,
-            "link": _most_common(each.links),
-            "refused": float(each.refused.total()),
-            "why": _most_common(each.refused),
-        }
-    )
-
-
-def _share_left(each: ClientDoubts) -> float:
-    """Of its claim, less 1 for every refusal."""
-    left = each.counted / each.claimed if each.counted is not None and each.claimed else 1.0
-    return left - each.refused.total()
-
-
-def _most_common(counts: Counter[str]) -> str | None:
-    return counts.most_common(1)[0][0] if counts else None
 
 
 def _mean(values: list[float]) -> float | None:

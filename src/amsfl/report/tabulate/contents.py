@@ -50,7 +50,8 @@ def no_comparison(subject: Subject) -> str:
 
 def comparison(subject: Subject) -> ReportTable | None:
     """The reference against every other method, trial by trial."""
-    ours, others, score = subject.reference, subject.others, subject.score
+    ours, score = subject.reference, subject.score
+    others = [one for one in subject.methods if one is not ours]
     if not others or subject.differences:
         return None
     unit, what = ("points", "difference in per cent") if score.most == 1 else ("gain", "difference")

@@ -25,6 +25,12 @@ def final_scores(subject: Subject) -> ReportTable:
     ]
     rows = []
     for one in subject.methods:
+        printed = PAPER.get(one.series.key) if subject.paper else None
+        paper = printed and {
+            **{f"acc_c{i}": score for i, score in enumerate(printed.clients, start=1)},
+            "acc_global": printed.accuracy,
+            "time_per_round": printed.round_seconds,
+        }
         values: dict[str, Value] = {
             "method": one.label,
             **{f"acc_c{i}": mean(one, f"{subject.client_measure}_c{i}") for i in clients},
@@ -32,11 +38,16 @@ def final_scores(subject: Subject) -> ReportTable:
             "time_per_round": mean(one, f"round_seconds_{subject.clock}"),
             "trials": float(len(one.values)),
         }
-        rows.append(TableRow(values, _paper_scores(subject, one)))
+        rows.append(TableRow(values, paper))
     if "holdout" in subject.base:
         rows.append(TableRow({"method": base, "acc_global": subject.base["holdout"]}, aside=True))
     end = "the last round"
-    if subject.seconds and _spent_all_seconds(subject):
+    summaries = [trial.summary for one in subject.methods for trial in one.series.trials]
+    # rounds may have ended a trial before its seconds did
+    if subject.seconds and all(
+        each.virtual_seconds_by_clock[subject.clock] >= subject.seconds or each.status == "diverged"
+        for each in summaries
+    ):
         end = f"{subject.seconds:g} virtual seconds"
     note = (
         f"{score.heading} on the {subject.judged_on} after {end}, {subject.clock} clock; mean over trials, "
@@ -52,23 +63,6 @@ def final_scores(subject: Subject) -> ReportTable:
 
 def _base_label(subject: Subject) -> str:
     return subject.base_name.removeprefix("the ").capitalize()
-
-
-def _spent_all_seconds(subject: Subject) -> bool:
-    """Rounds may have ended a trial before its seconds did."""
-    ends = [trial.summary for one in subject.methods for trial in one.series.trials]
-    least = subject.seconds or 0.0
-    return all(
-        end.virtual_seconds_by_clock[subject.clock] >= least or end.status == "diverged" for end in ends
-    )
-
-
-def _paper_scores(subject: Subject, one: MeasuredSeries) -> dict[str, float] | None:
-    row = PAPER.get(one.series.key) if subject.paper else None
-    if row is None:
-        return None
-    clients = {f"acc_c{i}": score for i, score in enumerate(row.clients, start=1)}
-    return clients | {"acc_global": row.accuracy, "time_per_round": row.round_seconds}
 
 
 def time_to_target(subject: Subject) -> ReportTable | None:
@@ -92,7 +86,13 @@ def time_to_target(subject: Subject) -> ReportTable | None:
             "time_per_round": mean(one, "round_seconds_to"),
         }
         least = frozenset(() if one.reached_target else {"seconds", "rounds"})
-        rows.append(TableRow(values, _paper_times(subject, one), least))
+        printed = PAPER.get(one.series.key) if subject.paper and subject.target == TARGET else None
+        paper = printed and {
+            "seconds": printed.seconds,
+            "rounds": float(printed.rounds),
+            "time_per_round": printed.seconds_per_round,
+        }
+        rows.append(TableRow(values, paper, least))
     bound = "least" if subject.score.larger else "most"
     level = subject.goal if subject.score.name == "accuracy" else f"{subject.target:g}"
     note = (
@@ -106,18 +106,16 @@ def time_to_target(subject: Subject) -> ReportTable | None:
     return ReportTable("table2", title, columns, rows, [note])
 
 
-def _paper_times(subject: Subject, one: MeasuredSeries) -> dict[str, float] | None:
-    row = PAPER.get(one.series.key) if subject.paper and subject.target == TARGET else None
-    if row is None:
-        return None
-    return {"seconds": row.seconds, "rounds": float(row.rounds), "time_per_round": row.seconds_per_round}
-
-
 def other_scores(subject: Subject) -> ReportTable:
     """Scores that the first table does not have, costs, and both clocks."""
-    scores, spent = _score_columns(subject), _cost_columns(subject)
+    scores = _score_columns(subject)
     other_clock = "makespan" if subject.clock == "sum" else "sum"
     has_target = subject.target is not None
+    heads = {"joules": "Joules", "cost": "Cost"}
+    if has_target:
+        heads = {"joules": "Joules", "least_joules": f"Joules to {subject.goal}", "cost": "Cost"}
+    # what every record has
+    spent = {key: head for key, head in heads.items() if all(one.numbers(key) for one in subject.methods)}
     columns = [
         METHOD,
         *(column for column, _ in scores),
@@ -158,14 +156,6 @@ def other_scores(subject: Subject) -> ReportTable:
     title = "Other scores, costs, both clocks"
     title = f"Beyond the paper: {title.lower()}" if subject.paper else title
     return ReportTable("table3", title, columns, rows, [note])
-
-
-def _cost_columns(subject: Subject) -> dict[str, str]:
-    """Measures of costs and their heads, where every record has them."""
-    heads = {"joules": "Joules", "least_joules": f"Joules to {subject.goal}", "cost": "Cost"}
-    if subject.target is None:
-        heads.pop("least_joules")
-    return {key: head for key, head in heads.items() if all(one.numbers(key) for one in subject.methods)}
 
 
 def _key(score: Score) -> str:

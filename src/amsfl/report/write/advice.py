@@ -106,7 +106,13 @@ def _choice(subject: Subject, ranking: Ranking) -> str:
     if not ranking.rivals:
         return f"{missed}{best.label} is the only one better than the base rate: {fact}."
     ties = [one.label for one, _ in ranking.ties]
-    if ties and all(_are_level(ranking, *tie) for tie in ranking.ties):
+    # who missed the target counts with the other's time if it ran shorter: that does not make it level
+    if ties and all(
+        (other.reached_target or not ranking.by_time)
+        and margin is not None
+        and abs(margin.mean - ranking.no_margin) < LEVEL
+        for other, margin in ranking.ties
+    ):
         return f"{missed}{_listed([best.label, *ties])} are level here, at {level}."
     if trials == 1:
         lead = f"One trial is a hint, no result: {best.label} leads"
@@ -115,12 +121,6 @@ def _choice(subject: Subject, ranking: Ranking) -> str:
     else:
         lead = f"Use {best.label} in this setting"
     return f"{missed}{lead}: {fact}{_margin(ranking, *(ranking.ties or ranking.rivals)[0])}."
-
-
-def _are_level(ranking: Ranking, other: MeasuredSeries, margin: Estimate | None) -> bool:
-    """Who missed the target counts with the other's time if it ran shorter: that does not make it level."""
-    arrived = other.reached_target or not ranking.by_time
-    return arrived and margin is not None and abs(margin.mean - ranking.no_margin) < LEVEL
 
 
 def _margin(ranking: Ranking, other: MeasuredSeries, margin: Estimate | None) -> str:
@@ -134,7 +134,10 @@ def _margin(ranking: Ranking, other: MeasuredSeries, margin: Estimate | None) ->
         text = f", {margin.mean:.1f} points above {other.label}"
     elif margin.mean < 1:  # earlier by the mean of seconds, later by that of ratios
         text = f"; trial by trial {other.label} is {1 / margin.mean:.2f} times as fast"
-        margin = _inverse(margin)
+        low, high = (
+            None if end is None else 1 / end if end else math.inf for end in (margin.high, margin.low)
+        )
+        margin = margin._replace(mean=1 / margin.mean, low=low, high=high)
     elif other.reached_target:
         text = f", {margin.mean:.2f} times as fast as {other.label}"
     else:
@@ -145,13 +148,6 @@ def _margin(ranking: Ranking, other: MeasuredSeries, margin: Estimate | None) ->
     if margin.low is None or margin.high is None:
         return text
     return f"{text} (95% interval {margin.low:.{digits}f} to {margin.high:.{digits}f})"
-
-
-def _inverse(margin: Estimate) -> Estimate:
-    """Of a ratio."""
-    ends = (margin.high, margin.low)
-    low, high = (None if end is None else 1 / end if end else math.inf for end in ends)
-    return margin._replace(mean=1 / margin.mean, low=low, high=high)
 
 
 def _final_score(subject: Subject, ranking: Ranking) -> list[str]:

@@ -6,20 +6,23 @@ from pathlib import Path
 import tomli_w
 
 from amsfl.record import dumps, publish
+from amsfl.report.draw.drawing import Picture
 from amsfl.report.draw.figures import figures
 from amsfl.report.measure.describe import describe
 from amsfl.report.measure.read import ReportSource, read
 from amsfl.report.measure.stats import Estimate
 from amsfl.report.measure.subject import Subject
 from amsfl.report.measure.text import block, shown
-from amsfl.report.tabulate.contents import shared_notes, tables
-from amsfl.report.tabulate.formats import to_csv, to_latex, to_markdown
-from amsfl.report.tabulate.table import ReportTable, Value
+from amsfl.report.tabulate.contents import no_comparison, shared_notes, tables
+from amsfl.report.tabulate.table import ReportTable, Value, lines, to_csv, to_latex, to_markdown
+from amsfl.report.write import html, interactive
 from amsfl.report.write.advice import advice, scope
-from amsfl.report.write.claims import claims
-from amsfl.report.write.page import page
+from amsfl.report.write.claims import PROTOCOL, claims
 
 SUMMARY, PAGE = "summary.json", "report.html"
+INTERACTIVE = "accuracy_time"
+FIRST = (INTERACTIVE, "time_to_target")  # before the tables
+VERDICTS = {True: ("yes", "agrees"), False: ("no", "does not agree"), None: ("soft", "unclear")}
 
 
 def write(folders: list[Path], out: Path, target: float | None = None, score: str | None = None) -> Path:
@@ -51,17 +54,38 @@ def compose(
     for picture in pictures:
         files[f"{picture.name}.svg"], files[f"{picture.name}.png"] = picture.alone.encode(), picture.png
     files[SUMMARY] = dumps(summary(subject, made), indent=1).encode()
-    settings = block("\n".join(f"# {shown(s.folder)}\n{tomli_w.dumps(s.settings)}" for s in sources))
-    files[PAGE] = page(subject, made, pictures, settings, _progress(sources)).encode()
+    files[PAGE] = _page(subject, made, pictures, sources).encode()
     return files
 
 
-def _progress(sources: list[ReportSource]) -> str:
+def _page(
+    subject: Subject, made: Sequence[ReportTable], pictures: Sequence[Picture], sources: list[ReportSource]
+) -> str:
     done = sum(len(series.trials) for source in sources for series in source.series)
     planned = sum(source.planned * len(source.series) for source in sources)
-    if done >= planned:
-        return ""
-    return f"Not finished: {done} of {planned} trials are on record, and this report is made from those."
+    unfinished = (
+        f"Not finished: {done} of {planned} trials are on record, and this report is made from those."
+    )
+    return html.page(
+        "page.html",
+        ["page.css"],
+        ["chart.js", "page.js"],
+        title=subject.title,
+        banners=list(filter(None, [subject.banner, no_comparison(subject)])),
+        advice=advice(subject),
+        scope=scope(subject),
+        progress=unfinished if done < planned else "",
+        notes=subject.notes,
+        first=[html.figure(picture) for picture in pictures if picture.name in FIRST],
+        interactive=INTERACTIVE,
+        protocol=PROTOCOL,
+        claims=[(*VERDICTS[claim.holds], claim.text) for claim in claims(subject)],
+        tables=[table._asdict() | {"lines": lines(table)} for table in made],
+        marks=list(dict.fromkeys(one.note for one in subject.methods if one.note)),
+        pictures=[html.figure(picture) for picture in pictures if picture.name not in FIRST],
+        settings=block("\n".join(f"# {shown(s.folder)}\n{tomli_w.dumps(s.settings)}" for s in sources)),
+        curves=interactive.data(subject),
+    ).text
 
 
 def summary(subject: Subject, made: Sequence[ReportTable]) -> dict[str, object]:

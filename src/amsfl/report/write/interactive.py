@@ -16,7 +16,10 @@ AXES = {
 
 
 def data(subject: Subject) -> Json:
-    shared = curves.shared_axes([one.series for one in subject.methods], subject.clock)
+    trials = [trial for one in subject.methods for trial in one.series.trials]
+    shared = [  # what every trial is on record for
+        axis for axis in AXES if all(curves.positions(t, axis, subject.clock) is not None for t in trials)
+    ]
     axes = [chart_axis(axis, *AXES[axis]) for axis in shared]
     axes[0]["title"] += f" ({subject.clock} clock)"
     splits = [
@@ -30,22 +33,21 @@ def data(subject: Subject) -> Json:
         }
         for split, title in subject.splits
     ]
-    series = [_series(subject, one, shared) for one in subject.methods]
+    series = [
+        {
+            "label": one.label,
+            "trials": len(one.values),
+            "reference": one is subject.reference,
+            **look(one).for_chart,
+            "curves": {split: _curves(subject, one, split, shared) for split, _ in subject.splits},
+        }
+        for one in subject.methods
+    ]
     return {"axes": axes, "splits": splits, "series": series}
 
 
 def chart_axis(key: str, name: str, title: str, unit: str) -> dict[str, str]:
     return {"key": key, "name": name, "title": title, "unit": unit}
-
-
-def _series(subject: Subject, one: MeasuredSeries, axes: list[str]) -> Json:
-    return {
-        "label": one.label,
-        "trials": len(one.values),
-        "reference": one is subject.reference,
-        **look(one).for_chart,
-        "curves": {split: _curves(subject, one, split, axes) for split, _ in subject.splits},
-    }
 
 
 def _curves(subject: Subject, one: MeasuredSeries, split: str, axes: list[str]) -> Json:

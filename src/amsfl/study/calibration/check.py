@@ -8,8 +8,7 @@ import numpy as np
 from amsfl.clock.sites import Floats
 from amsfl.core import UserError
 from amsfl.core.scores import recorded_score
-from amsfl.study.calibration.durations import durations
-from amsfl.study.calibration.fit import fit, gradients_asked
+from amsfl.study.calibration.fit import durations, fit, gradients_asked
 from amsfl.study.calibration.timings import FEWEST, RunTimings, read
 
 Places = np.ndarray[Any, np.dtype[np.int64]]
