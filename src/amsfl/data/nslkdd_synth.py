@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from amsfl.data.dataset import Dataset, FloatArray, IntArray, random_stream
-from amsfl.data.nslkdd_schema import ATTACKS, CLASSES, LINEAR, LOG, NUMERIC, RawTraffic, traffic_data
+from amsfl.data.dataset import Dataset, IntArray, random_stream
+from amsfl.data.nslkdd_schema import ATTACKS, CLASSES, LINEAR, LOG, TOPS, RawTraffic, traffic_data
 
 ROWS, TEST_ROWS, SEED = 25_000, 5_000, 1999
 NOTE = "Synthetic data (nslkdd-synth): generated to the NSL-KDD schema, not real traffic."
@@ -114,9 +114,8 @@ def generate(which: str, n: int, seed: int = SEED) -> RawTraffic:
     sizes = np.array([k.size for k in kinds])[kind]
     sizes = np.rint(sizes * np.exp(SPREAD * rng.standard_normal(sizes.shape)))
     rates = _blur(rng, np.array([k.rate for k in kinds])[kind])
-    column = dict(
-        zip(("duration", "src_bytes", "dst_bytes", "count", "dst_host_count"), sizes.T, strict=True)
-    )
+    quantities = "duration", "src_bytes", "dst_bytes", "count", "dst_host_count"
+    column = dict(zip(quantities, sizes.T, strict=True))
     same, host_same, column["dst_host_same_src_port_rate"] = rates.T
     column |= {"same_srv_rate": same, "dst_host_same_srv_rate": host_same}
     column["srv_count"] = np.ceil(column["count"] * same)
@@ -132,7 +131,10 @@ def generate(which: str, n: int, seed: int = SEED) -> RawTraffic:
     for name in sorted({name for k in kinds for name in k.said}):  # sorted: sets have no order to rely on
         mean = np.array([k.said.get(name, 0.0) for k in kinds])[kind]
         column[name] = rng.poisson(mean) if name in LOG or name in LINEAR else rng.random(n) < 0.95 * mean
-    return RawTraffic(_numeric(column, n), words, attack)
+    raw = np.zeros((n, len(TOPS)), np.float32)  # zero where nothing was drawn
+    for i, (name, top) in enumerate(TOPS.items()):
+        raw[:, i] = np.clip(column.get(name, 0), 0, top)
+    return RawTraffic(raw, words, attack)
 
 
 def _kinds() -> list[TrafficKind]:
@@ -156,9 +158,8 @@ def _quotas(kinds: list[TrafficKind], which: str, n: int) -> IntArray:
     whole = dict.fromkeys(CLASSES, 0.0)
     for k in kinds:
         whole[family[k.attack]] += k.part[which]
-    exact = np.array(
-        [n * shares[c] / total * k.part[which] / whole[c] for k in kinds for c in [family[k.attack]]]
-    )
+    classes = [family[k.attack] for k in kinds]
+    exact = [n * shares[c] / total * k.part[which] / whole[c] for k, c in zip(kinds, classes, strict=True)]
     ends = np.rint(np.cumsum(exact)).astype(np.int64)
     return np.asarray(np.diff(ends, prepend=0), np.int64)
 
@@ -175,13 +176,3 @@ def _blur(rng: np.random.Generator, rate: npt.NDArray[np.float64]) -> npt.NDArra
     """Rates scattered around typical ones, to two digits as the files have them."""
     logit = np.log(rate / (1 - rate)) + SPREAD * rng.standard_normal(rate.shape)
     return np.asarray(np.round(1 / (1 + np.exp(-logit)), 2), np.float64)
-
-
-def _numeric(column: dict[str, npt.NDArray[np.generic]], n: int) -> FloatArray:
-    """All numeric columns in the schema's order, within their ranges; zero where nothing was drawn."""
-    top = LOG | LINEAR
-    raw = np.zeros((n, len(NUMERIC)), np.float32)
-    for i, name in enumerate(NUMERIC):
-        if name in column:
-            raw[:, i] = np.clip(column[name], 0, top.get(name, 1))
-    return raw
