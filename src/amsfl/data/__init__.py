@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amsfl.core import UserError, nearest
-from amsfl.data.column_options import Names, column_options
+from amsfl.data.column_options import ColumnOptions, Names
 from amsfl.data.dataset import Dataset, FloatArray, IntArray, LabelScale
 from amsfl.data.describe import describe
-from amsfl.data.digits import load_digits
 from amsfl.data.generated import IMAGES, TEXTS, load_images, load_texts
 from amsfl.data.holdings import Holdings, count_classes
 from amsfl.data.nslkdd import Unavailable, find_location, load_nslkdd
@@ -17,6 +16,7 @@ from amsfl.data.published import (
     find_fashion,
     find_package,
     load_adult,
+    load_digits,
     load_fashion,
     load_fcube,
     load_keel,
@@ -106,7 +106,7 @@ def load(
     name, _, argument = source.partition(":")
     if name not in PUBLISHED and is_table(source):
         _refuse(source, binary=binary)
-        options = column_options(drop, columns, impute, scale, keep, missing)
+        options = ColumnOptions(drop, columns, impute, scale, keep, missing)
         return load_table(source, label, client_column, holdout, seed, options, task)
     if (name if name in PUBLISHED else source) not in SOURCES:
         choices = [*SOURCES, "FILE.csv"]

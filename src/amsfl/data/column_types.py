@@ -42,7 +42,7 @@ def infer_column(
     table: RawTable, name: str, rows: TrainingRows, how: str, options: ColumnOptions
 ) -> tuple[ColumnRecipe, list[str]]:
     """How the column is read, before gaps and scales, and remarks on it."""
-    cells, base = table.columns[name], ColumnRecipe(name, how, codes=options.missing)
+    cells, base = table.columns[name], ColumnRecipe(name, how, codes=options.codes)
     if cells.kind in ("number", "flag") and how in ("", "number"):
         spelling = "flag" if cells.kind == "flag" else "point"
         return base._replace(read="number", spelling=spelling), ask_codes(base, cells.numbers[rows.all])

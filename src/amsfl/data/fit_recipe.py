@@ -11,7 +11,7 @@ from amsfl.data.dataset import IntArray
 from amsfl.data.federated_statistics import TrainingRows
 from amsfl.data.left_out import why_left_out
 from amsfl.data.raw_table import RawTable
-from amsfl.data.read_column import fill_numbers, fill_words, read_numbers, read_words
+from amsfl.data.read_column import fill_numbers, read_numbers, read_words
 from amsfl.data.recipe import GAP, NUMERIC, ColumnRecipe, Recipe, format_fill, plural
 
 ROUNDING = 16 * np.finfo(np.float64).eps  # of the largest value: sums of equal values may differ by it
@@ -119,13 +119,9 @@ def _with_scale(
     column: ColumnRecipe, table: RawTable, rows: TrainingRows, scale: str, sites: Cells | None
 ) -> ColumnRecipe:
     """Standardised: mean and deviation over the training rows, never the hold-out."""
-    if column.read == "frequency":
-        words, codes = fill_words(column, table, sites)
-        values = np.array([column.counts.get(word, 0) for word in words], np.float64)[codes]
-    elif column.read in NUMERIC:
-        values, _ = fill_numbers(column, table, sites)
-    else:
+    if column.read not in (*NUMERIC, "frequency"):
         return column
+    values, _ = fill_numbers(column, table, sites)  # which refuses gaps
     if scale == "none":
         return column
     parts = rows.split_numbers(np.log1p(values) if column.log else values)

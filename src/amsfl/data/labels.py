@@ -1,4 +1,7 @@
-"""What is predicted: classes, or a number. Decided from the label column, or as the user says."""
+"""What is predicted: classes, or a number. Decided from the label column, or as the user says.
+
+And how much a row of each class counts in training.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -101,6 +104,28 @@ def standardise(values: Labels, scale: LabelScale) -> Labels:
     return (np.asarray(values, np.float64) / scale.scale - scale.shift / scale.scale).astype(np.float32)
 
 
+def class_weights(text: str, y: IntArray, classes: Sequence[str]) -> tuple[float, ...] | None:
+    """`balanced` or `NAME=NUMBER,...`, scaled so that a training row counts 1 on average; None for ''.
+
+    Balanced: n / (classes that are there x rows of the class), from the counts of all sites together. A class
+    that a site does not have has its weight all the same; who is not named keeps 1.
+    """
+    if not text:
+        return None
+    if not classes:
+        raise UserError(
+            f"Class weights {text!r} are of classes, and here numbers are predicted; leave them out."
+        )
+    counts = np.bincount(y, minlength=len(classes))
+    if text == "balanced":
+        present = counts > 0
+        weights = np.where(present, len(y) / (present.sum() * np.maximum(counts, 1)), 0.0)
+    else:
+        named = _parse_weights(text, classes)
+        weights = np.array([named.get(name, 1.0) for name in classes])
+    return tuple((weights * len(y) / (weights @ counts)).tolist())
+
+
 def _is_amount(numbers: Floats, readable: npt.NDArray[np.bool_], different: int) -> bool:
     """Whether labels nobody has spoken about are numbers to predict, and not names of classes."""
     if not readable.all():
@@ -127,8 +152,7 @@ def _read_amounts(table: RawTable, column: ColumnRecipe, task: str, numbers: Flo
     if np.ptp(numbers / max(1.0, float(np.abs(numbers).max()))) <= FLAT:
         value = table.cell(label, 0)
         raise UserError(f"Every row of {table.name} has {label} {value!r}; there is nothing to predict.")
-    different = len(np.unique(numbers))
-    why = "as you said" if task == "regression" else f"{different:,} different numbers"
+    why = "as you said" if task == "regression" else f"{len(np.unique(numbers)):,} different numbers"
     note = f"{label!r} is predicted as a number ({why}); --task classification makes each value a class."
     read = describe_reading(column, table.columns[label].vocabulary)
     return LabelColumn(numbers, (), (note, *read, *ask_codes(column, numbers)))
@@ -168,3 +192,20 @@ def _check_classes(path: str, label: str, y: IntArray, classes: Sequence[str]) -
             "class, or an amount and not a class; pass another --label, group its values, or predict a "
             "number: --task regression."
         )
+
+
+def _parse_weights(text: str, classes: Sequence[str]) -> dict[str, float]:
+    weights = {}
+    for pair in text.split(","):
+        name, sign, number = (part.strip() for part in pair.rpartition("="))
+        try:
+            weights[name] = float(number)
+        except ValueError:
+            sign = ""
+        if not sign or not 0 < weights[name] < np.inf:
+            raise UserError(
+                f"Class weights {pair!r}: write balanced, or NAME=NUMBER with commas, above 0: yes=5,no=1."
+            )
+        if name not in classes:
+            raise UserError(f"There is no class {name!r} to weigh{nearest(name, classes)}.")
+    return weights

@@ -1,7 +1,8 @@
-"""Data of published comparisons: drawn as their authors draw them, or read from what a package carries.
+"""Known data: drawn as their authors draw them, or read from what a package carries.
 
 | name | what | from |
 | --- | --- | --- |
+| digits | 1,797 images of 8 x 8: UCI's handwritten digits, the test half | scikit-learn |
 | synthetic:A,B | thirty sites with models of their own | Li et al. 2020, arXiv 1812.06127 (FedProx) |
 | fcube | points in a cube, a site has two opposite octants | Li et al. 2022, arXiv 2102.02079 (NIID-Bench) |
 | fashion-mnist | images of clothes; the hold-out is its test set | a Debian package, or a folder of files |
@@ -18,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from amsfl.core import UserError
-from amsfl.data.dataset import Dataset, FloatArray, IntArray, random_stream, split
+from amsfl.data.dataset import Dataset, FloatArray, IntArray, hold_out, random_stream, split
+from amsfl.data.recipe import ColumnRecipe, Recipe
 from amsfl.data.table import load_table
 
 SITES, FEATURES, CLASSES = 30, 60, 10  # of Synthetic(alpha, beta)
@@ -37,6 +39,19 @@ ADULT = (
     "age workclass fnlwgt education education_num marital_status occupation relationship race sex "
     "capital_gain capital_loss hours_per_week native_country income"
 )
+
+
+def load_digits(holdout: float, seed: int) -> Dataset:
+    """Ten classes, 64 grey values scaled from the known range 0..16 to [0, 1]."""
+    # A second of import that other data need not pay.
+    from sklearn.datasets import load_digits as embedded
+
+    images, labels = embedded(return_X_y=True)
+    x, y = (images / 16).astype(np.float32), labels.astype(np.int32)
+    names = tuple(f"pixel_{row}_{col}" for row in range(8) for col in range(8))
+    columns = tuple(ColumnRecipe(name, "number", "point", scale=16.0) for name in names)
+    recipe = Recipe(columns, label="digit")
+    return hold_out(Dataset("digits", x, y, {}, tuple("0123456789"), names, recipe=recipe), holdout, seed)
 
 
 def load_synthetic(argument: str, holdout: float, seed: int) -> Dataset:

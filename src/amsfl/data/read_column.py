@@ -100,7 +100,11 @@ def _check_commas(column: ColumnRecipe, table: RawTable) -> None:
 
 
 def fill_numbers(column: ColumnRecipe, table: RawTable, sites: Cells | None) -> tuple[Floats, Mask]:
-    """The column's numbers without gaps, and where the gaps were."""
+    """The column's numbers without gaps, and where the gaps were; of frequency how common each word was."""
+    if column.read == "frequency":
+        words, codes = fill_words(column, table, sites)
+        counts = np.array([column.counts.get(word, 0) for word in words], np.float64)[codes]
+        return counts, np.zeros(len(counts), bool)  # a gap is one of the words
     numbers = read_numbers(column, table)
     gaps = np.isnan(numbers)
     if not gaps.any():

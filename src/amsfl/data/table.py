@@ -130,7 +130,7 @@ def _training_rows(train: Mask, sites: IntArray | None, names: Sequence[str]) ->
 
 def _drop_unowned(table: RawTable, needed: Sequence[str], options: ColumnOptions) -> RawTable:
     """Without the rows that have no label or no client: nobody could learn from them."""
-    columns = [ColumnRecipe(name, "words", codes=options.missing) for name in needed]
+    columns = [ColumnRecipe(name, "words", codes=options.codes) for name in needed]
     bad = np.any([means_gap(column, table) for column in columns], axis=0)
     if not bad.any():
         return table

@@ -3,7 +3,7 @@
 Metrics are scikit-learn's.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,11 +15,12 @@ from amsfl.data.labels import class_places, parse_label_numbers
 from amsfl.data.raw_table import RawTable
 from amsfl.data.read_column import means_gap
 from amsfl.data.read_table import open_rows
-from amsfl.portable.importance import REPEATS, Importance, column_spans, permutation_importance
+from amsfl.data.recipe import Recipe
 from amsfl.portable.model import PortableModel
 from amsfl.portable.network import Array
 
 BINS = 10  # of the calibration curve
+REPEATS = 5  # shuffles of a column
 
 
 class CalibrationBin(NamedTuple):
@@ -37,6 +38,15 @@ class Evaluation(NamedTuple):
     scores: dict[str, float]
     baseline: dict[str, float]
     calibration: tuple[CalibrationBin, ...] = ()
+
+
+class Importance(NamedTuple):
+    """The score that is lost without a column."""
+
+    column: str
+    lost: float
+    deviation: float  # over the shuffles
+    score: str  # accuracy, AUC or r2
 
 
 def has_labels(model: PortableModel, table: RawTable) -> bool:
@@ -168,3 +178,45 @@ def _calibrate(confidence: Array, right: Array) -> tuple[CalibrationBin, ...]:
         for mask in bins
         if mask.any()
     )
+
+
+def column_spans(recipe: Recipe) -> dict[str, slice]:
+    """Which features each raw column became."""
+    ends = np.cumsum([len(column.features) for column in recipe.columns]).tolist()
+    starts = [0, *ends]
+    return {
+        column.name: slice(start, end)
+        for column, start, end in zip(recipe.columns, starts, ends, strict=False)
+    }
+
+
+def permutation_importance(
+    name: str,
+    score: Callable[[Array], float],
+    x: Array,
+    spans: Mapping[str, slice],
+    owners: Array,
+    repeats: int = REPEATS,
+    seed: int = 0,
+) -> list[Importance]:
+    """Of every raw column, the most important first.
+
+    A column's features are moved together, which is the same as moving its raw cells; rows change places with
+    rows of their own owner alone, so no row leaves its client for it.
+    """
+    before, importances = score(x), []
+    for column, span in spans.items():
+        rng = np.random.default_rng([seed, *column.encode()])
+        moved, lost = x.copy(), []
+        for _ in range(repeats):
+            moved[:, span] = x[_shuffle_within(owners, rng), span]
+            lost.append(before - score(moved))
+        importances.append(Importance(column, float(np.mean(lost)), float(np.std(lost)), name))
+    return sorted(importances, key=lambda each: -each.lost)
+
+
+def _shuffle_within(owners: Array, rng: np.random.Generator) -> Array:
+    order = np.argsort(owners, kind="stable")
+    shuffled = np.empty_like(order)
+    shuffled[order] = order[np.lexsort((rng.random(len(order)), owners[order]))]
+    return shuffled

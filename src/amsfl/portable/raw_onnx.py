@@ -16,7 +16,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from amsfl.core import UserError
-from amsfl.data.preprocessing import encode, scaled, sites_of
+from amsfl.data.preprocessing import encode, scaled
 from amsfl.data.read_column import code_numbers, read_numbers, read_words
 from amsfl.data.read_csv import GAPS
 from amsfl.data.read_table import open_rows
@@ -74,7 +74,7 @@ def raw_inputs(model: PortableModel, rows: Any) -> dict[str, Array]:
         else:
             inputs[column.name] = _texts(read_words(column, table).text.to_pylist())
     if any(column.site_fill for column in recipe.columns):
-        sites = sites_of(recipe, table)  # without them every row has the shared fills
+        sites = table.columns.get(recipe.client)  # without them every row has the shared fills
         inputs[recipe.client] = _texts(sites.text.to_pylist() if sites else [None] * table.rows)
     return inputs
 

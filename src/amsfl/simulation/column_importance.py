@@ -7,7 +7,7 @@ import numpy as np
 from amsfl.core.scores import UNBALANCED
 from amsfl.engines.models import tensors
 from amsfl.portable.compute import logits
-from amsfl.portable.importance import column_spans, permutation_importance
+from amsfl.portable.evaluation import column_spans, permutation_importance
 from amsfl.portable.network import Array
 from amsfl.simulation.class_scores import of_classes
 from amsfl.simulation.setup import RunSetup
