@@ -6,9 +6,8 @@ from typing import NamedTuple
 from amsfl.core import UserError, nearest
 from amsfl.data.column_options import ColumnOptions, Names
 from amsfl.data.dataset import Dataset, FloatArray, IntArray, LabelScale
-from amsfl.data.describe import describe
+from amsfl.data.describe import Holdings, count_classes, describe
 from amsfl.data.generated import IMAGES, TEXTS, load_images, load_texts
-from amsfl.data.holdings import Holdings, count_classes
 from amsfl.data.nslkdd import Unavailable, find_location, load_nslkdd
 from amsfl.data.nslkdd_synth import NOTE, ROWS, TEST_ROWS, load_synth
 from amsfl.data.partition import partition

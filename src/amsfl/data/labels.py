@@ -18,7 +18,7 @@ from amsfl.data.column_types import ask_codes, describe_reading
 from amsfl.data.dataset import IntArray, Labels, LabelScale
 from amsfl.data.raw_table import RawTable
 from amsfl.data.recipe import ColumnRecipe
-from amsfl.data.spelling import class_name, find_unit, number_parsers
+from amsfl.data.spelling import class_name, parse, parse_numbers
 
 TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # different whole numbers that are classes unless somebody says otherwise
@@ -56,19 +56,17 @@ def parse_label_numbers(table: RawTable, label: str) -> tuple[Floats, ColumnReci
     cells, column = table.columns[label], ColumnRecipe(label, "number", "point")
     if cells.kind != "text":
         return cells.numbers, column
-    thousands = table.groups_by_points(label)
-    if cells.point is not None and not thousands:
+    if cells.point is not None and not table.groups_by_points(label):
         return cells.point, column
-    unit = find_unit(cells.vocabulary)
-    parsers = number_parsers(table.commas, unit, thousands)
-    readings = {spelling: parse(cells.vocabulary) for spelling, parse in parsers.items()}
-    best = max(readings, key=lambda spelling: int((~np.isnan(readings[spelling])).sum()))
-    return np.append(readings[best], np.nan)[cells.codes], column._replace(spelling=best, unit=unit)
+    columns = table.spellings(column, cells.vocabulary)
+    readings = [parse(each, cells.vocabulary) for each in columns]
+    best = int(np.argmin([np.isnan(numbers).sum() for numbers in readings]))
+    return np.append(readings[best], np.nan)[cells.codes], columns[best]
 
 
 def category_codes(cells: Cells) -> tuple[IntArray, tuple[str, ...]]:
     """Each cell's index among the distinct ones, in order: as numbers if all are, else as words."""
-    numbers = number_parsers(False)["point"](cells.vocabulary).tolist()
+    numbers = parse_numbers(cells.vocabulary, "point").tolist()
     numeric = not np.isnan(numbers).any()
     names = [class_name(word) for word in cells.words] if numeric else cells.words
     names = names if len({*names}) < len(names) else cells.words  # as they are written, unless two are one

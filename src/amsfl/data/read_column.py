@@ -10,7 +10,7 @@ from amsfl.data.dataset import IntArray
 from amsfl.data.dates import DATES
 from amsfl.data.raw_table import RawTable
 from amsfl.data.recipe import ColumnRecipe
-from amsfl.data.spelling import is_mark, parse_dates, parse_numbers, plain_word
+from amsfl.data.spelling import is_mark, parse, parse_numbers, plain_word
 
 LIKE = {"point": "1234.5", "grouped": "1,234.5", "comma": "1234,5", "flag": "True"}  # numbers, by spelling
 
@@ -29,11 +29,9 @@ def read_numbers(column: ColumnRecipe, table: RawTable) -> Floats:
     if cells.point is not None and column.read == "number" and spelling in ("point", "flag"):
         return _drop_codes(column, cells.point)
     words = cells.vocabulary
-    if column.read == "date":
-        numbers = parse_dates(words, column.spelling)
-    else:
+    if column.read == "number":
         _check_commas(column, table)
-        numbers = parse_numbers(words, spelling, column.unit)
+    numbers = parse(column._replace(spelling=spelling), words)
     gaps = is_gap(column, words)
     numbers[gaps] = np.nan
     bad = np.isnan(numbers) & ~gaps
