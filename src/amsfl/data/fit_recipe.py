@@ -1,13 +1,14 @@
 """The recipe of a table by its training rows: what is learned from, what stands for gaps, the scale."""
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow.compute as pc
 
 from amsfl.core import UserError, nearest
 from amsfl.data import federated_statistics as statistics
-from amsfl.data.cells import Cells, Floats
+from amsfl.data.cells import Cells
 from amsfl.data.column_options import ColumnOptions, columns_asked
 from amsfl.data.column_types import BUCKETS, infer_column
 from amsfl.data.dataset import IntArray
@@ -45,8 +46,7 @@ def fit(
     for name in asked:
         if name not in names:
             raise UserError(f"There is no column {name!r} to read, keep or drop{nearest(name, names)}.")
-    columns, left_out, remarks = [], {}, list(table.remarks)
-    gaps = []
+    columns, left_out, remarks, gaps = [], {}, list(table.remarks), []
     for name in names:
         if asked.get(name) == "drop":
             left_out[name] = "as you said"
@@ -57,9 +57,9 @@ def fit(
             why = "it says which file a row came from"
         if why:
             left_out[name] = why
-            back = (
-                f"--columns {name}=text learns from its words" if "text" in why else f"--keep {name} keeps it"
-            )
+            back = f"--keep {name} keeps it"
+            if "text" in why:
+                back = f"--columns {name}=text learns from its words"
             remarks.append(f"Left out {name!r}: {why}; {back}.")
             continue
         column = _with_gaps(column, table, rows, options.impute)
@@ -91,10 +91,17 @@ def _why_left_out(table: RawTable, column: ColumnRecipe, rows: TrainingRows) -> 
         step = np.diff(values)
         if (step > 0).all() or (step < 0).all():
             return "it looks like a row number or an identifier: its whole numbers follow the rows"
-        different = len(np.unique(values))
-        if different == len(values):
+        count, different = len(values), len(np.unique(values))
+        if different == count:
             return "it looks like an identifier: every row has its own whole number"
-        return _why_repeated(step, different) if named and not MEASURE.search(column.name) else ""
+        if not named or MEASURE.search(column.name):
+            return ""
+        ordered = (step >= 0).all() or (step <= 0).all()  # shops of many rows each are no identifiers
+        if (count > NUMBERED and 2 * different > count) or (
+            ordered and different > NUMBERED and REPEATED * different > count
+        ):
+            return f"it looks like an identifier: {different:,} different whole numbers in {count:,} rows"
+        return ""
     codes = cells.codes[rows.all]
     counts = np.bincount(codes[codes >= 0], minlength=len(cells.words))
     different, total = int((counts > 0).sum()), int(counts.sum())
@@ -109,55 +116,41 @@ def _why_left_out(table: RawTable, column: ColumnRecipe, rows: TrainingRows) -> 
     return ""
 
 
-def _why_repeated(step: Floats, different: int) -> str:
-    """'' or why whole numbers under an identifier's name name few rows each; shops of many rows do not."""
-    rows = len(step) + 1
-    ordered = (step >= 0).all() or (step <= 0).all()
-    if (rows > NUMBERED and 2 * different > rows) or (
-        ordered and different > NUMBERED and REPEATED * different > rows
-    ):
-        return f"it looks like an identifier: {different:,} different whole numbers in {rows:,} rows"
-    return ""
-
-
 def _with_gaps(column: ColumnRecipe, table: RawTable, rows: TrainingRows, impute: str) -> ColumnRecipe:
     """What stands for a gap: rows to come may have some where these have none."""
+    shared: float | str
+    own: Sequence[float | str | None] = []
     if column.read in NUMERIC:
-        if impute == "refuse":
-            return column
         numbers = read_numbers(column, table)
         parts = rows.split_numbers(numbers)
-        own: dict[str, float | str] = {
-            site: statistics.median([part])
-            for site, part in zip(rows.sites, parts if impute == "site" else [], strict=False)
-            if len(part)
-        }
+        shared = statistics.median(parts)
+        if impute == "site":
+            own = [statistics.median([part]) if len(part) else None for part in parts]
         gaps = bool(np.isnan(numbers[rows.all]).any())
-        return column._replace(
-            fill=statistics.median(parts), site_fill=own, indicator=gaps and impute == "indicator"
-        )
-    cells = read_words(column, table)
+        column = column._replace(indicator=gaps and impute == "indicator")
+    else:
+        cells = read_words(column, table)
 
-    def counted(counts: IntArray) -> dict[str, int]:
-        return {word: int(count) for word, count in zip(cells.words, counts, strict=True) if count}
+        def counted(counts: IntArray) -> dict[str, int]:
+            return {word: int(count) for word, count in zip(cells.words, counts, strict=True) if count}
 
-    each = rows.count_words(cells.codes, len(cells.words))
-    words = counted(np.sum(each, axis=0))
-    fill: str | None = statistics.most_frequent(words)
-    own_words: dict[str, float | str] = {}
-    if impute == "indicator":
-        fill = GAP
-        empty = int((cells.codes[rows.all] < 0).sum())
-        words |= {GAP: empty} if empty else {}
-    elif impute == "site":
-        sites = zip(rows.sites, each, strict=True)
-        own_words = {site: statistics.most_frequent(counted(part)) for site, part in sites if part.any()}
-    column = column._replace(fill=None if impute == "refuse" else fill, site_fill=own_words)
-    if column.read == "words":
-        return column._replace(words=tuple(sorted(words)))
-    if column.read == "frequency":
-        return column._replace(counts=words, log=True)
-    return column._replace(buckets=BUCKETS[column.read])
+        each = rows.count_words(cells.codes, len(cells.words))
+        words = counted(np.sum(each, axis=0))
+        shared = statistics.most_frequent(words)
+        if impute == "site":
+            own = [statistics.most_frequent(counted(part)) or None for part in each]
+        elif impute == "indicator":
+            shared = GAP
+            empty = int((cells.codes[rows.all] < 0).sum())
+            words |= {GAP: empty} if empty else {}
+        if column.read == "words":
+            column = column._replace(words=tuple(sorted(words)))
+        elif column.read == "frequency":
+            column = column._replace(counts=words, log=True)
+        else:
+            column = column._replace(buckets=BUCKETS[column.read])
+    by_site = {site: fill for site, fill in zip(rows.sites, own, strict=False) if fill is not None}
+    return column._replace(fill=None if impute == "refuse" else shared, site_fill=by_site)
 
 
 def _describe_gaps(column: ColumnRecipe, table: RawTable, impute: str) -> list[str]:

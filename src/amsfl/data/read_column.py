@@ -1,5 +1,7 @@
 """A column's cells as its recipe reads them: numbers, dates in days, or words; and what stands for gaps."""
 
+from contextlib import suppress
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -60,15 +62,11 @@ def _drop_codes(column: ColumnRecipe, numbers: Floats) -> Floats:
 
 def code_numbers(column: ColumnRecipe) -> list[float]:
     """Numbers that stand for a gap."""
-    return [float(code) for code in column.codes if _is_number(code)]
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
+    numbers = []
+    for code in column.codes:
+        with suppress(ValueError):
+            numbers.append(float(code))
+    return numbers
 
 
 def _refuse(column: ColumnRecipe, table: RawTable, row: int) -> None:

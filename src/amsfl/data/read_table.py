@@ -186,7 +186,8 @@ def _with_owners(joined: RawTable, tables: list[RawTable]) -> RawTable:
 def name_files(files: list[Path]) -> list[str]:
     """Each file's name without its ending, with as many of its folders as tell all of them apart."""
     whole = [file.absolute() for file in files]
-    bare = [file.with_name(_without_ending(file.name) or file.name) for file in whole]
+    ends = [max(len(end) for end in ENDINGS if file.name.lower().endswith(end)) for file in whole]
+    bare = [file.with_name(file.name[:-end] or file.name) for file, end in zip(whole, ends, strict=True)]
     for paths in (bare, whole):
         for depth in range(1, 1 + max(len(path.parts) for path in paths)):
             names = ["/".join(path.parts[-depth:]) for path in paths]
@@ -194,7 +195,3 @@ def name_files(files: list[Path]) -> list[str]:
                 return names
     twice = next(file for place, file in enumerate(whole) if file in whole[:place])
     raise UserError(f"{twice} is given twice; give every site's file once.")
-
-
-def _without_ending(name: str) -> str:
-    return name[: -max(len(end) for end in ENDINGS if name.lower().endswith(end))]

@@ -3,7 +3,7 @@
 Metrics are scikit-learn's.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -92,8 +92,7 @@ def explain(model: PortableModel, rows: Any, repeats: int = REPEATS, seed: int =
     def score(x: Array) -> float:
         return _score(model, model.logits(x), answers).scores[name]
 
-    spans = column_spans(model.recipe)
-    return permutation_importance(name, score, model.encode(table), spans, owners, repeats, seed)
+    return permutation_importance(name, score, model.encode(table), model.recipe, owners, repeats, seed)
 
 
 def explained_score(model: PortableModel, answers: Array) -> str:
@@ -126,8 +125,8 @@ def _labelled(model: PortableModel, rows: Any) -> tuple[RawTable, Array]:
     place = class_places(model.classes, cells.words)
     unknown = [word for word in cells.words if word not in place]
     if unknown:
-        choices = ", ".join(model.classes)
-        raise UserError(f"{table.name} has the class {unknown[0]!r}; the model knows {choices}.")
+        known = ", ".join(model.classes)
+        raise UserError(f"{table.name} has the class {unknown[0]!r}; the model knows {known}.")
     return table, np.array([place[word] for word in cells.words])[cells.codes]
 
 
@@ -180,21 +179,11 @@ def _calibrate(confidence: Array, right: Array) -> tuple[CalibrationBin, ...]:
     )
 
 
-def column_spans(recipe: Recipe) -> dict[str, slice]:
-    """Which features each raw column became."""
-    ends = np.cumsum([len(column.features) for column in recipe.columns]).tolist()
-    starts = [0, *ends]
-    return {
-        column.name: slice(start, end)
-        for column, start, end in zip(recipe.columns, starts, ends, strict=False)
-    }
-
-
 def permutation_importance(
     name: str,
     score: Callable[[Array], float],
     x: Array,
-    spans: Mapping[str, slice],
+    recipe: Recipe,
     owners: Array,
     repeats: int = REPEATS,
     seed: int = 0,
@@ -204,14 +193,16 @@ def permutation_importance(
     A column's features are moved together, which is the same as moving its raw cells; rows change places with
     rows of their own owner alone, so no row leaves its client for it.
     """
-    before, importances = score(x), []
-    for column, span in spans.items():
-        rng = np.random.default_rng([seed, *column.encode()])
+    before, importances, start = score(x), [], 0
+    for column in recipe.columns:
+        span = slice(start, start + len(column.features))
+        start = span.stop
+        rng = np.random.default_rng([seed, *column.name.encode()])
         moved, lost = x.copy(), []
         for _ in range(repeats):
             moved[:, span] = x[_shuffle_within(owners, rng), span]
             lost.append(before - score(moved))
-        importances.append(Importance(column, float(np.mean(lost)), float(np.std(lost)), name))
+        importances.append(Importance(column.name, float(np.mean(lost)), float(np.std(lost)), name))
     return sorted(importances, key=lambda each: -each.lost)
 
 

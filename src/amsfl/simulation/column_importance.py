@@ -7,7 +7,7 @@ import numpy as np
 from amsfl.core.scores import UNBALANCED
 from amsfl.engines.models import tensors
 from amsfl.portable.compute import logits
-from amsfl.portable.evaluation import column_spans, permutation_importance
+from amsfl.portable.evaluation import permutation_importance
 from amsfl.portable.network import Array
 from amsfl.simulation.class_scores import of_classes
 from amsfl.simulation.setup import RunSetup
@@ -35,5 +35,5 @@ def column_importance(setup: RunSetup, params: Array) -> list[dict[str, Any]]:
         return float(1 - ((predicted[:, 0] - y) ** 2).sum() / max(((y - y.mean()) ** 2).sum(), 1e-30))
 
     owners = np.zeros(len(y), np.int64)  # rows of the hold-out are the server's
-    importances = permutation_importance(name, score, x, column_spans(recipe), owners)
+    importances = permutation_importance(name, score, x, recipe, owners)
     return [each._asdict() for each in importances]
