@@ -67,7 +67,7 @@ def evaluate(model: PortableModel, rows: Any) -> Evaluation:
     Returns:
         Scores, the base rate, and the calibration curve of classes.
     """
-    table, answers = _labelled(model, rows)
+    _, table, answers = _labelled(model, rows)
     return _score(model, model.logits(table), answers)
 
 
@@ -83,16 +83,14 @@ def explain(model: PortableModel, rows: Any, repeats: int = REPEATS, seed: int =
     Returns:
         What is lost of `explained_score` where a column is shuffled within each client's rows.
     """
-    table, answers = _labelled(model, rows)
-    if model.recipe is None:
-        raise UserError("This model has no raw columns to shuffle: it was trained on features as they are.")
-    client, name = table.columns.get(model.recipe.client), explained_score(model, answers)
+    recipe, table, answers = _labelled(model, rows)
+    client, name = table.columns.get(recipe.client), explained_score(model, answers)
     owners = client.codes if client is not None else np.zeros(table.rows, np.int32)
 
     def score(x: Array) -> float:
         return _score(model, model.logits(x), answers).scores[name]
 
-    return permutation_importance(name, score, model.encode(table), model.recipe, owners, repeats, seed)
+    return permutation_importance(name, score, model.encode(table), recipe, owners, repeats, seed)
 
 
 def explained_score(model: PortableModel, answers: Array) -> str:
@@ -103,8 +101,8 @@ def explained_score(model: PortableModel, answers: Array) -> str:
     return "AUC" if UNBALANCED <= shares.max() < 1 else "accuracy"
 
 
-def _labelled(model: PortableModel, rows: Any) -> tuple[RawTable, Array]:
-    """The rows that have a label, and their labels: class numbers, or numbers in their own units."""
+def _labelled(model: PortableModel, rows: Any) -> tuple[Recipe, RawTable, Array]:
+    """The recipe, rows that have a label, and their labels: class numbers, or numbers in their own units."""
     table = open_rows(rows)
     recipe, label = model.recipe, model.recipe.label if model.recipe else ""
     if recipe is None or not has_labels(model, table):
@@ -121,13 +119,13 @@ def _labelled(model: PortableModel, rows: Any) -> tuple[RawTable, Array]:
             raise UserError(
                 f"{table.name}, line {table.lines[row]}: {table.cell(label, row)!r} is no number."
             )
-        return table, numbers
+        return recipe, table, numbers
     place = class_places(model.classes, cells.words)
     unknown = [word for word in cells.words if word not in place]
     if unknown:
         known = ", ".join(model.classes)
         raise UserError(f"{table.name} has the class {unknown[0]!r}; the model knows {known}.")
-    return table, np.array([place[word] for word in cells.words])[cells.codes]
+    return recipe, table, np.array([place[word] for word in cells.words])[cells.codes]
 
 
 def _score(model: PortableModel, outputs: Array, answers: Array) -> Evaluation:
