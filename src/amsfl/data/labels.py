@@ -6,7 +6,6 @@ And how much a row of each class counts in training.
 from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,16 +28,14 @@ LARGEST = 1e100
 FLAT = 1e-12  # of the largest value: a deviation below it is rounding
 
 
-class LabelColumn(NamedTuple):
-    """The label column: class numbers and their names, or numbers as they stand in the table."""
-
-    y: Labels
-    classes: tuple[str, ...]  # () where numbers are predicted
-    remarks: tuple[str, ...] = ()
+LabelColumn = tuple[Labels, tuple[str, ...], list[str]]  # with the names of its classes, and remarks
 
 
 def read_labels(table: RawTable, label: str, task: str = "auto") -> LabelColumn:
-    """By `task`; auto: fractions, or over twenty different numbers, are predicted as numbers."""
+    """Class numbers, or numbers as they stand in the table (without classes), by `task`.
+
+    auto: fractions, or over twenty different numbers, are predicted as numbers.
+    """
     if task not in TASKS:
         raise UserError(f"Unknown task {task!r}{nearest(task, TASKS)}.")
     cells = table.columns[label]
@@ -48,7 +45,7 @@ def read_labels(table: RawTable, label: str, task: str = "auto") -> LabelColumn:
         return _read_amounts(table, column, task, numbers)
     y, classes = category_codes(cells)
     _check_classes(table.name, label, y, classes)
-    return LabelColumn(y, classes, tuple(_doubtful_classes(label, y, classes)))
+    return y, classes, _doubtful_classes(label, y, classes)
 
 
 def parse_label_numbers(table: RawTable, label: str) -> tuple[Floats, ColumnRecipe]:
@@ -153,7 +150,7 @@ def _read_amounts(table: RawTable, column: ColumnRecipe, task: str, numbers: Flo
     why = "as you said" if task == "regression" else f"{len(np.unique(numbers)):,} different numbers"
     note = f"{label!r} is predicted as a number ({why}); --task classification makes each value a class."
     read = describe_reading(column, table.columns[label].vocabulary)
-    return LabelColumn(numbers, (), (note, *read, *ask_codes(column, numbers)))
+    return numbers, (), [note, *read, *ask_codes(column, numbers)]
 
 
 def _doubtful_classes(label: str, y: IntArray, classes: Sequence[str]) -> list[str]:

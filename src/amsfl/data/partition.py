@@ -156,9 +156,7 @@ def _number(name: str, argument: str) -> float:
 
 
 def _shares(shares: Sequence[float] | Shares | None, clients: int) -> Shares:
-    if shares is None:
-        return np.full(clients, 1 / clients)
-    wanted = np.asarray(shares, np.float64)
+    wanted = np.ones(clients) if shares is None else np.asarray(shares, np.float64)
     if wanted.shape != (clients,):
         raise UserError(
             f"There are {clients} clients but {wanted.size} shares of the data; give one share each."

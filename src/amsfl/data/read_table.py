@@ -65,6 +65,10 @@ def _similar(path: Path) -> str:
 
 def site_files(source: str) -> list[Path]:
     """The files that a source means, if it means several."""
+
+    def has_rows(file: Path) -> bool:
+        return file.name.lower().endswith(ENDINGS)
+
     if Path(source).is_dir():
         files = list(Path(source).iterdir())
     elif Path(source).exists():
@@ -73,8 +77,8 @@ def site_files(source: str) -> list[Path]:
         files = list(Path(source).parent.glob(Path(source).name))
     else:
         files = [Path(part) for part in source.split(",")]
-        return files if len(files) > 1 and all(_is_file_of_rows(file) for file in files) else []
-    return sorted(filter(_is_file_of_rows, files))
+        return files if len(files) > 1 and all(has_rows(file) for file in files) else []
+    return sorted(filter(has_rows, files))
 
 
 def source_name(source: str) -> str:
@@ -83,10 +87,6 @@ def source_name(source: str) -> str:
     if not files or Path(source).is_dir():
         return Path(source).resolve().name if files else Path(source).stem
     return files[0].resolve().parent.name
-
-
-def _is_file_of_rows(file: Path) -> bool:
-    return file.name.lower().endswith(ENDINGS)
 
 
 def _join_sites(name: str, tables: list[RawTable]) -> RawTable:

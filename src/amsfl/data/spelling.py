@@ -30,10 +30,7 @@ DECIMALS = SIGN + r"(\d+(\.\d{3})*,(\d{1,2}|\d{4,})|0,\d+)$"  # 1,5: a comma tha
 BLANKS = "[ '\u2019\u00a0\u202f]"  # between thousands, too
 SPACED = SIGN + rf"\d{{1,3}}({BLANKS}\d{{3}})+([.,]\d+)?$"
 BRACKETS = r"^\(([\d.,]+)\)$"  # (5.50): accountants' -5.50
-MONEY = (  # before or behind the number
-    *("€", "$", "£", "¥", "₹", "₩", "₽", "zł", "kr"),
-    *("EUR", "USD", "GBP", "CHF"),
-)
+MONEY = ("€", "$", "£", "¥", "₹", "₩", "₽", "zł", "kr", "EUR", "USD", "GBP", "CHF")  # before a number, too
 BARE = rf"^[<>=+\-(]*\d([\d.,eE+\-)]|{BLANKS})*$"  # a number, or nearly one, without a unit
 UNITS = (
     *("%", "kg", "mg", "g", "km", "cm", "mm", "m", "ml", "l", "mmHg", "bpm", "°C", "°F", "h", "min"),

@@ -212,11 +212,13 @@ def load(folder: str | Path, which: str = "auto") -> PortableModel:
     except OSError as error:
         raise DiskError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
     except (Damaged, SafetensorError, KeyError, TypeError, AttributeError) as bad:
-        raise DiskError(
-            f"The model in {str(where)!r} is damaged ({bad}){_written_by(about)}; train or export it again."
-        ) from None
-    facts = {"which": "last"} | about["about"] | ({"which": "best"} if path.name == BEST else {})
-    return PortableModel(layers, tensors, classes, features, recipe, facts, amount)
+        facts = about.get("about")
+        version = facts.get("version") if isinstance(facts, dict) else None
+        newer = f", or too new: amsfl {version} wrote it, and this is {VERSION}"
+        why = f"damaged ({bad})" + ("" if version in (None, VERSION) else newer)
+        raise DiskError(f"The model in {str(where)!r} is {why}; train or export it again.") from None
+    told = {"which": "last"} | about["about"] | ({"which": "best"} if path.name == BEST else {})
+    return PortableModel(layers, tensors, classes, features, recipe, told, amount)
 
 
 def check_layers(layers: tuple[LayerSpec, ...], tensors: Tensors) -> None:
@@ -227,11 +229,3 @@ def check_layers(layers: tuple[LayerSpec, ...], tensors: Tensors) -> None:
     for name, shape in shapes(layers).items():
         if name not in tensors or tensors[name].shape != shape:
             raise Damaged(f"{name} is not there, or has another shape than {ABOUT_MODEL} says")
-
-
-def _written_by(about: dict[str, Any]) -> str:
-    """Which amsfl wrote it, where that was another one."""
-    facts = about.get("about")
-    version = facts.get("version") if isinstance(facts, dict) else None
-    same = version in (None, VERSION)
-    return "" if same else f", or too new: amsfl {version} wrote it, and this is {VERSION}"
