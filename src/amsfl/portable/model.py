@@ -212,13 +212,13 @@ def load(folder: str | Path, which: str = "auto") -> PortableModel:
     except OSError as error:
         raise DiskError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
     except (Damaged, SafetensorError, KeyError, TypeError, AttributeError) as bad:
-        facts = about.get("about")
-        version = facts.get("version") if isinstance(facts, dict) else None
+        written = about.get("about")
+        version = written.get("version") if isinstance(written, dict) else None
         newer = f", or too new: amsfl {version} wrote it, and this is {VERSION}"
         why = f"damaged ({bad})" + ("" if version in (None, VERSION) else newer)
         raise DiskError(f"The model in {str(where)!r} is {why}; train or export it again.") from None
-    told = {"which": "last"} | about["about"] | ({"which": "best"} if path.name == BEST else {})
-    return PortableModel(layers, tensors, classes, features, recipe, told, amount)
+    facts = {"which": "last"} | about["about"] | ({"which": "best"} if path.name == BEST else {})
+    return PortableModel(layers, tensors, classes, features, recipe, facts, amount)
 
 
 def check_layers(layers: tuple[LayerSpec, ...], tensors: Tensors) -> None:
