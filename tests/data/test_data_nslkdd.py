@@ -86,23 +86,6 @@ def test_labels_five_and_binary() -> None:
     rows = RawTraffic(np.zeros((5, 38), np.float32), np.full((5, 3), "SF"), np.array(names))
     assert labels(rows).tolist() == [0, 1, 2, 3, 4]
     assert labels(rows, binary=True).tolist() == [0, 1, 1, 1, 1]
-    with pytest.raises(UserError, match="Row 2 is labelled 'gremlins'"):
-        labels(rows._replace(attack=np.array(["normal", "gremlins"])))
-
-
-@pytest.mark.parametrize(
-    ("bad", "sentence"),
-    [
-        (with_cell("src_bytes", "many"), r"row 2, column 5 \(src_bytes\) is 'many'"),
-        (with_cell("count", "nan"), r"row 2, column 23 \(count\) is 'nan'"),
-        (with_cell("duration", "-1"), r"row 2, column 1 \(duration\) is '-1'"),
-        (with_cell("hot", ""), r"row 2, column 10 \(hot\) is ''"),
-        ("1,2,3", "row 2 has 3 columns"),
-    ],
-)
-def test_malformed_rows_are_named(bad: str, sentence: str) -> None:
-    with pytest.raises(UserError, match=sentence):
-        nslkdd.parse(text(ROW, bad, ROW))
 
 
 def test_rows_without_a_score_are_fine() -> None:

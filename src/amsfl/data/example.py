@@ -49,7 +49,11 @@ def _visits(count: int, rng: np.random.Generator) -> tuple[dict[str, list[str]],
     age = np.clip(rng.normal(58 + 3 * site, 17), 18, 99)  # the smaller the hospital, the older its patients
     earlier = rng.poisson(np.exp((age - 60) / 40) * (0.6 + 0.2 * site))
     ward = (rng.choice(len(WARDS), count, p=[0.25, 0.2, 0.1, 0.15, 0.1, 0.2]) + (site == 5)) % len(WARDS)
-    code = _diagnoses(site, rng)
+    # most visits go through all diagnoses there are, the others have what is common in their hospital
+    distinct = min(DIAGNOSES, count // 6)
+    every = rng.permutation(np.arange(count) % distinct)
+    common = rng.zipf(1.3, count) % distinct * (1 + 7 * site) % distinct
+    code = np.where(rng.random(count) < 0.85, every, common)
     creatinine = rng.lognormal(0.0 + 0.01 * (age - 60), 0.45)
     pulse = rng.normal(78, 12, count) + 4 * (creatinine > 2)
     smoker = rng.random(count) < 0.25
@@ -83,14 +87,6 @@ def _visits(count: int, rng: np.random.Generator) -> tuple[dict[str, list[str]],
             for place in np.flatnonzero(rng.random(count) < GAPS):
                 cells[place] = ""
     return columns, logit + rng.logistic(0, 0.5, count)
-
-
-def _diagnoses(site: npt.NDArray[np.integer], rng: np.random.Generator) -> npt.NDArray[np.integer]:
-    """Most visits go through all there are, the others have what is common in their hospital."""
-    distinct = min(DIAGNOSES, len(site) // 6)
-    every = rng.permutation(np.arange(len(site)) % distinct)
-    common = rng.zipf(1.3, len(site)) % distinct * (1 + 7 * site) % distinct
-    return np.where(rng.random(len(site)) < 0.85, every, common)
 
 
 def _code(place: int) -> str:

@@ -17,7 +17,7 @@ HALVINGS = 60
 class TrainingRows(NamedTuple):
     """Each site's training rows: whatever is fitted is fitted to these."""
 
-    sites: dict[str, npt.NDArray[np.integer]]
+    sites: Mapping[str, npt.NDArray[np.integer]]
 
     @property
     def all(self) -> npt.NDArray[np.integer]:

@@ -1,9 +1,11 @@
-"""What is predicted: classes, or a number. Decided from the label column, or as the user says."""
+"""What is predicted: classes, or a number. Decided from the label column, or as the user says.
+
+And how much a row of each class counts in training.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +16,8 @@ from amsfl.data.cells import Cells, Floats
 from amsfl.data.column_types import ask_codes, describe_reading
 from amsfl.data.dataset import IntArray, Labels, LabelScale
 from amsfl.data.raw_table import RawTable
-from amsfl.data.recipe import ColumnRecipe
-from amsfl.data.spelling import class_name, find_unit, number_parsers
+from amsfl.data.recipe import ColumnRecipe, plural
+from amsfl.data.spelling import class_name, parse, parse_numbers
 
 TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # different whole numbers that are classes unless somebody says otherwise
@@ -26,16 +28,14 @@ LARGEST = 1e100
 FLAT = 1e-12  # of the largest value: a deviation below it is rounding
 
 
-class LabelColumn(NamedTuple):
-    """The label column: class numbers and their names, or numbers as they stand in the table."""
-
-    y: Labels
-    classes: tuple[str, ...]  # () where numbers are predicted
-    remarks: tuple[str, ...] = ()
+LabelColumn = tuple[Labels, tuple[str, ...], list[str]]  # with the names of its classes, and remarks
 
 
 def read_labels(table: RawTable, label: str, task: str = "auto") -> LabelColumn:
-    """By `task`; auto: fractions, or over twenty different numbers, are predicted as numbers."""
+    """Class numbers, or numbers as they stand in the table (without classes), by `task`.
+
+    auto: fractions, or over twenty different numbers, are predicted as numbers.
+    """
     if task not in TASKS:
         raise UserError(f"Unknown task {task!r}{nearest(task, TASKS)}.")
     cells = table.columns[label]
@@ -45,7 +45,7 @@ def read_labels(table: RawTable, label: str, task: str = "auto") -> LabelColumn:
         return _read_amounts(table, column, task, numbers)
     y, classes = category_codes(cells)
     _check_classes(table.name, label, y, classes)
-    return LabelColumn(y, classes, (*_similar_classes(label, classes), *_rare_classes(label, y, classes)))
+    return y, classes, _doubtful_classes(label, y, classes)
 
 
 def parse_label_numbers(table: RawTable, label: str) -> tuple[Floats, ColumnRecipe]:
@@ -53,19 +53,17 @@ def parse_label_numbers(table: RawTable, label: str) -> tuple[Floats, ColumnReci
     cells, column = table.columns[label], ColumnRecipe(label, "number", "point")
     if cells.kind != "text":
         return cells.numbers, column
-    thousands = table.groups_by_points(label)
-    if cells.point is not None and not thousands:
+    if cells.point is not None and not table.groups_by_points(label):
         return cells.point, column
-    unit = find_unit(cells.vocabulary)
-    parsers = number_parsers(table.commas, unit, thousands)
-    readings = {spelling: parse(cells.vocabulary) for spelling, parse in parsers.items()}
-    best = max(readings, key=lambda spelling: int((~np.isnan(readings[spelling])).sum()))
-    return np.append(readings[best], np.nan)[cells.codes], column._replace(spelling=best, unit=unit)
+    columns = table.spellings(column, cells.vocabulary)
+    readings = [parse(each, cells.vocabulary) for each in columns]
+    best = int(np.argmin([np.isnan(numbers).sum() for numbers in readings]))
+    return np.append(readings[best], np.nan)[cells.codes], columns[best]
 
 
 def category_codes(cells: Cells) -> tuple[IntArray, tuple[str, ...]]:
     """Each cell's index among the distinct ones, in order: as numbers if all are, else as words."""
-    numbers = number_parsers(False)["point"](cells.vocabulary).tolist()
+    numbers = parse_numbers(cells.vocabulary, "point").tolist()
     numeric = not np.isnan(numbers).any()
     names = [class_name(word) for word in cells.words] if numeric else cells.words
     names = names if len({*names}) < len(names) else cells.words  # as they are written, unless two are one
@@ -101,6 +99,28 @@ def standardise(values: Labels, scale: LabelScale) -> Labels:
     return (np.asarray(values, np.float64) / scale.scale - scale.shift / scale.scale).astype(np.float32)
 
 
+def class_weights(text: str, y: IntArray, classes: Sequence[str]) -> tuple[float, ...] | None:
+    """`balanced` or `NAME=NUMBER,...`, scaled so that a training row counts 1 on average; None for ''.
+
+    Balanced: n / (classes that are there x rows of the class), from the counts of all sites together. A class
+    that a site does not have has its weight all the same; who is not named keeps 1.
+    """
+    if not text:
+        return None
+    if not classes:
+        raise UserError(
+            f"Class weights {text!r} are of classes, and here numbers are predicted; leave them out."
+        )
+    counts = np.bincount(y, minlength=len(classes))
+    if text == "balanced":
+        present = counts > 0
+        weights = np.where(present, len(y) / (present.sum() * np.maximum(counts, 1)), 0.0)
+    else:
+        named = _parse_weights(text, classes)
+        weights = np.array([named.get(name, 1.0) for name in classes])
+    return tuple((weights * len(y) / (weights @ counts)).tolist())
+
+
 def _is_amount(numbers: Floats, readable: npt.NDArray[np.bool_], different: int) -> bool:
     """Whether labels nobody has spoken about are numbers to predict, and not names of classes."""
     if not readable.all():
@@ -127,34 +147,25 @@ def _read_amounts(table: RawTable, column: ColumnRecipe, task: str, numbers: Flo
     if np.ptp(numbers / max(1.0, float(np.abs(numbers).max()))) <= FLAT:
         value = table.cell(label, 0)
         raise UserError(f"Every row of {table.name} has {label} {value!r}; there is nothing to predict.")
-    different = len(np.unique(numbers))
-    why = "as you said" if task == "regression" else f"{different:,} different numbers"
+    why = "as you said" if task == "regression" else f"{len(np.unique(numbers)):,} different numbers"
     note = f"{label!r} is predicted as a number ({why}); --task classification makes each value a class."
     read = describe_reading(column, table.columns[label].vocabulary)
-    return LabelColumn(numbers, (), (note, *read, *ask_codes(column, numbers)))
+    return numbers, (), [note, *read, *ask_codes(column, numbers)]
 
 
-def _similar_classes(label: str, classes: Sequence[str]) -> list[str]:
-    """Classes that differ in capitals alone are two classes, and hardly meant so."""
+def _doubtful_classes(label: str, y: IntArray, classes: Sequence[str]) -> list[str]:
+    """Remarks on classes that differ in capitals alone, and on those of a row or two: typos, perhaps."""
     same = Counter(name.casefold() for name in classes)
     twice = [name for name in classes if same[name.casefold()] > 1]
-    if not twice:
-        return []
-    return [f"Classes of {label!r} that differ in capitals alone are kept apart: {', '.join(twice)}."]
-
-
-def _rare_classes(label: str, y: IntArray, classes: Sequence[str]) -> list[str]:
-    """Classes of a row or two: typos, perhaps, and judged by next to nothing."""
-    counts = np.bincount(y, minlength=len(classes)).tolist()
-    common = [name for name, count in zip(classes, counts, strict=True) if count > FEW]
-    remarks: list[str] = []
-    for name, count in zip(classes, counts, strict=True):
-        if count > FEW or len(remarks) == SHOWN:
-            continue
+    together = f"Classes of {label!r} that differ in capitals alone are kept apart: {', '.join(twice)}."
+    counts = dict(zip(classes, np.bincount(y, minlength=len(classes)).tolist(), strict=True))
+    common = [name for name, count in counts.items() if count > FEW]
+    remarks = []
+    for name in [name for name, count in counts.items() if count <= FEW][:SHOWN]:
         like = get_close_matches(name, common, 1)
         hint = f"; is it {like[0]!r}?" if like else "; mend, join or drop its rows if it is not meant."
-        remarks.append(f"Class {name!r} of {label!r} has {count} row{'s' * (count > 1)}{hint}")
-    return remarks
+        remarks.append(f"Class {name!r} of {label!r} has {plural(counts[name], 'row')}{hint}")
+    return [together, *remarks] if twice else remarks
 
 
 def _check_classes(path: str, label: str, y: IntArray, classes: Sequence[str]) -> None:
@@ -168,3 +179,20 @@ def _check_classes(path: str, label: str, y: IntArray, classes: Sequence[str]) -
             "class, or an amount and not a class; pass another --label, group its values, or predict a "
             "number: --task regression."
         )
+
+
+def _parse_weights(text: str, classes: Sequence[str]) -> dict[str, float]:
+    weights = {}
+    for pair in text.split(","):
+        name, sign, number = (part.strip() for part in pair.rpartition("="))
+        try:
+            weights[name] = float(number)
+        except ValueError:
+            sign = ""
+        if not sign or not 0 < weights[name] < np.inf:
+            raise UserError(
+                f"Class weights {pair!r}: write balanced, or NAME=NUMBER with commas, above 0: yes=5,no=1."
+            )
+        if name not in classes:
+            raise UserError(f"There is no class {name!r} to weigh{nearest(name, classes)}.")
+    return weights

@@ -4,13 +4,11 @@ Nothing is fitted. A federated client cannot see the ranges of the others, so th
 are written down here: they are those of the KDD Cup 1999 data from which NSL-KDD was drawn.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from amsfl.core import UserError
 from amsfl.data.dataset import Dataset, FloatArray, IntArray, hold_out
 from amsfl.data.recipe import ColumnRecipe, Recipe
 
@@ -59,8 +57,9 @@ _VOCABULARY = {
     "flag": "OTH REJ RSTO RSTOS0 RSTR S0 S1 S2 S3 SF SH",
 }
 COLUMNS = tuple(_COLUMNS.split())
-VOCABULARY = {name: tuple(words.split()) for name, words in _VOCABULARY.items()}  # sorted, for _lookup
+VOCABULARY = {name: tuple(words.split()) for name, words in _VOCABULARY.items()}
 NUMERIC = tuple(name for name in COLUMNS if name not in VOCABULARY)
+TOPS = dict.fromkeys(NUMERIC, 1) | LOG | LINEAR
 FEATURES = (*NUMERIC, *(f"{name}={word}" for name, words in VOCABULARY.items() for word in words))
 
 # Attack families as Tavallaee et al. 2009 (doi 10.1109/CISDA.2009.5356528) group them.
@@ -80,18 +79,10 @@ BINARY = ("normal", "attack")
 
 def recipe() -> Recipe:
     """The same encoding as data, for tables of new rows whose columns have the schema's names."""
-    tops = LOG | LINEAR
     numbers = [
-        ColumnRecipe(
-            name,
-            "number",
-            "point",
-            log=name in LOG,
-            scale=float(np.log1p(tops[name])) if name in LOG else float(tops.get(name, 1)),
-            low=0.0,
-            high=1.0,
-        )
-        for name in NUMERIC
+        ColumnRecipe(name, "number", "point", log=name in LOG, scale=scale, low=0.0, high=1.0)
+        for name, top in TOPS.items()
+        for scale in [float(np.log1p(top) if name in LOG else top)]
     ]
     words = [ColumnRecipe(name, "words", words=vocabulary) for name, vocabulary in VOCABULARY.items()]
     return Recipe((*numbers, *words), label="class")
@@ -118,15 +109,14 @@ def traffic_data(
 def encode(rows: RawTraffic) -> FloatArray:
     """The 122 features: numeric columns scaled into [0, 1], then the one-hot words (unknown: all zeros)."""
     x = np.zeros((len(rows.numeric), len(FEATURES)), np.float32)
-    top = np.array([(LOG | LINEAR).get(name, 1) for name in NUMERIC], np.float32)
+    top = np.array(list(TOPS.values()), np.float32)
     heavy = [i for i, name in enumerate(NUMERIC) if name in LOG]
     scaled = rows.numeric / top
     scaled[:, heavy] = np.log1p(rows.numeric[:, heavy]) / np.log1p(top[heavy])
     np.clip(scaled, 0, 1, out=x[:, : len(NUMERIC)])
     start = len(NUMERIC)
     for words, vocabulary in zip(rows.words.T, VOCABULARY.values(), strict=True):
-        place, matches = _lookup(words, vocabulary)
-        x[np.flatnonzero(matches), start + place[matches]] = 1
+        x[:, start : start + len(vocabulary)] = words[:, None] == np.array(vocabulary)
         start += len(vocabulary)
     return x
 
@@ -134,20 +124,5 @@ def encode(rows: RawTraffic) -> FloatArray:
 def labels(rows: RawTraffic, binary: bool = False) -> IntArray:
     """Class of every row: five families, or normal against attack."""
     family = {name: i for i, names in enumerate(ATTACKS.values()) for name in names.split()}
-    vocabulary = sorted(family)
-    place, matches = _lookup(rows.attack, vocabulary)
-    if not matches.all():
-        row = int(np.argmin(matches))
-        raise UserError(
-            f"Row {row + 1} is labelled {str(rows.attack[row])!r}, which is no attack of NSL-KDD; "
-            "check that column 42 holds the attack's name."
-        )
-    y = np.array([family[name] for name in vocabulary], np.int32)[place]
+    y = np.array([family[name] for name in rows.attack.tolist()], np.int32)
     return np.minimum(y, 1) if binary else y
-
-
-def _lookup(words: Words, vocabulary: Sequence[str]) -> tuple[IntArray, npt.NDArray[np.bool_]]:
-    """Index of each word in a sorted vocabulary, and whether it is there at all."""
-    table = np.array(vocabulary)
-    place = np.minimum(np.searchsorted(table, words), len(table) - 1)
-    return place, table[place] == words

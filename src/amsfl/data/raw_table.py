@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 
 from amsfl.core import UserError
 from amsfl.data.cells import MISSING, Cells, Mask
-from amsfl.data.dates import DAY
-from amsfl.data.spelling import may_group_thousands
+from amsfl.data.dates import DATES, DAY
+from amsfl.data.recipe import ColumnRecipe
+from amsfl.data.spelling import find_unit, may_group_thousands
 
 EXACT = 2.0**53  # from here on float64 does not hold every whole number
 
@@ -71,6 +72,18 @@ class RawTable(NamedTuple):
     def groups_by_points(self, column: str) -> bool:
         """Whether 1.200 in this column is twelve hundred: a file has one kind of decimal mark."""
         return self.decimal_commas and may_group_thousands(self.columns[column].vocabulary)
+
+    def spellings(self, column: ColumnRecipe, words: pa.Array) -> list[ColumnRecipe]:
+        """How these words of the column may be written, the likelier first.
+
+        Where commas do not separate cells, they are decimal ones.
+        """
+        if column.read == "date":
+            return [column._replace(spelling=spelling) for spelling in DATES]
+        order = ("point", "comma", "grouped") if self.commas else ("point", "grouped", "comma")
+        order = ("comma", "point", "grouped") if self.groups_by_points(column.name) else order
+        unit = find_unit(words)
+        return [column._replace(spelling=spelling, unit=unit) for spelling in order]
 
     def cell(self, column: str, row: int) -> str:
         return self.columns[column].text[row].as_py() or ""

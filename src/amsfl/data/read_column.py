@@ -1,5 +1,7 @@
 """A column's cells as its recipe reads them: numbers, dates in days, or words; and what stands for gaps."""
 
+from contextlib import suppress
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,7 +12,7 @@ from amsfl.data.dataset import IntArray
 from amsfl.data.dates import DATES
 from amsfl.data.raw_table import RawTable
 from amsfl.data.recipe import ColumnRecipe
-from amsfl.data.spelling import is_mark, parse_dates, parse_numbers, plain_word
+from amsfl.data.spelling import is_mark, parse, parse_numbers, plain_word
 
 LIKE = {"point": "1234.5", "grouped": "1,234.5", "comma": "1234,5", "flag": "True"}  # numbers, by spelling
 
@@ -29,11 +31,9 @@ def read_numbers(column: ColumnRecipe, table: RawTable) -> Floats:
     if cells.point is not None and column.read == "number" and spelling in ("point", "flag"):
         return _drop_codes(column, cells.point)
     words = cells.vocabulary
-    if column.read == "date":
-        numbers = parse_dates(words, column.spelling)
-    else:
+    if column.read == "number":
         _check_commas(column, table)
-        numbers = parse_numbers(words, spelling, column.unit)
+    numbers = parse(column._replace(spelling=spelling), words)
     gaps = is_gap(column, words)
     numbers[gaps] = np.nan
     bad = np.isnan(numbers) & ~gaps
@@ -62,15 +62,11 @@ def _drop_codes(column: ColumnRecipe, numbers: Floats) -> Floats:
 
 def code_numbers(column: ColumnRecipe) -> list[float]:
     """Numbers that stand for a gap."""
-    return [float(code) for code in column.codes if _is_number(code)]
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
+    numbers = []
+    for code in column.codes:
+        with suppress(ValueError):
+            numbers.append(float(code))
+    return numbers
 
 
 def _refuse(column: ColumnRecipe, table: RawTable, row: int) -> None:
@@ -100,7 +96,11 @@ def _check_commas(column: ColumnRecipe, table: RawTable) -> None:
 
 
 def fill_numbers(column: ColumnRecipe, table: RawTable, sites: Cells | None) -> tuple[Floats, Mask]:
-    """The column's numbers without gaps, and where the gaps were."""
+    """The column's numbers without gaps, and where the gaps were; of frequency how common each word was."""
+    if column.read == "frequency":
+        words, codes = fill_words(column, table, sites)
+        counts = np.array([column.counts.get(word, 0) for word in words], np.float64)[codes]
+        return counts, np.zeros(len(counts), bool)  # a gap is one of the words
     numbers = read_numbers(column, table)
     gaps = np.isnan(numbers)
     if not gaps.any():

@@ -23,6 +23,7 @@ from amsfl.data.spelling import has_decimal_commas
 
 SEPARATORS = ",;\t|"
 FALLBACK = "cp1252"  # what Windows wrote before UTF-8; it reads nearly anything, so it is said
+TEXT = (pa.string(), pa.null())
 BLOCK = 1 << 22  # bytes that are parsed at once
 CONVERSION = re.compile(r"In CSV column #(\d+): .*conversion error to (\w+)")
 GAPS = sorted({form for word in MISSING for form in (word, word.upper(), word.title())} | {"NaN", "NaT"})
@@ -104,7 +105,7 @@ class CsvSource(NamedTuple):
         types: dict[str, pa.DataType] = {}
         while True:
             with self.open(types) as reader:
-                odd = [field.name for field in reader.schema if not _is_number_or_text(field.type)]
+                odd = [field.name for field in reader.schema if not _is_number(field.type, *TEXT)]
                 types |= dict.fromkeys(odd, pa.string())
                 try:
                     if not odd:
@@ -147,12 +148,8 @@ def _cells(source: CsvSource, name: str, column: pa.Array) -> Cells:
     return cells if cells.point is not None else Cells(source.read_text(name))  # an infinite number
 
 
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
-def _is_number_or_text(kind: pa.DataType) -> bool:
-    return _is_number(kind) or bool(pa.types.is_string(kind) or pa.types.is_null(kind))
+def _is_number(kind: pa.DataType, *others: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or kind in others)
 
 
 def check_header(path: str, header: list[str]) -> list[str]:

@@ -1,4 +1,7 @@
-"""A table by its path: a file of any common kind, or several files, one a site."""
+"""A table by its path: a file of any common kind, or several files, one a site.
+
+Files of one federation may write numbers or dates differently: each is read by its own spelling.
+"""
 
 import itertools
 from contextlib import suppress
@@ -6,14 +9,17 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from amsfl.core import UserError
-from amsfl.data.cells import Cells
+from amsfl.data.cells import Cells, Floats, join_cells
 from amsfl.data.raw_table import LazyLines, RawTable, from_frame
 from amsfl.data.read_csv import read_csv
 from amsfl.data.read_typed import READERS, read_typed
-from amsfl.data.site_spelling import join_column
+from amsfl.data.recipe import NUMERIC, ColumnRecipe
+from amsfl.data.spelling import are_ranges, is_mark, parse, reads_all
 
 TEXT_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
 ENDINGS = (*TEXT_ENDINGS, *READERS)
@@ -59,6 +65,10 @@ def _similar(path: Path) -> str:
 
 def site_files(source: str) -> list[Path]:
     """The files that a source means, if it means several."""
+
+    def has_rows(file: Path) -> bool:
+        return file.name.lower().endswith(ENDINGS)
+
     if Path(source).is_dir():
         files = list(Path(source).iterdir())
     elif Path(source).exists():
@@ -67,8 +77,8 @@ def site_files(source: str) -> list[Path]:
         files = list(Path(source).parent.glob(Path(source).name))
     else:
         files = [Path(part) for part in source.split(",")]
-        return files if len(files) > 1 and all(_is_file_of_rows(file) for file in files) else []
-    return sorted(filter(_is_file_of_rows, files))
+        return files if len(files) > 1 and all(has_rows(file) for file in files) else []
+    return sorted(filter(has_rows, files))
 
 
 def source_name(source: str) -> str:
@@ -77,10 +87,6 @@ def source_name(source: str) -> str:
     if not files or Path(source).is_dir():
         return Path(source).resolve().name if files else Path(source).stem
     return files[0].resolve().parent.name
-
-
-def _is_file_of_rows(file: Path) -> bool:
-    return file.name.lower().endswith(ENDINGS)
 
 
 def _join_sites(name: str, tables: list[RawTable]) -> RawTable:
@@ -92,7 +98,7 @@ def _join_sites(name: str, tables: list[RawTable]) -> RawTable:
                 f"{first.name} and {other.name} do not have the same columns: only one of them has "
                 f"{sorted(differ)[0]!r}. Every file of a federation needs the same header."
             )
-    joined = {key: join_column(key, tables) for key in first.columns}
+    joined = {key: _join_column(key, tables) for key in first.columns}
     columns = {key: cells for key, (cells, _) in joined.items()}
     own = [line for _, lines in joined.values() for line in lines]
     counted = [each.lines for each in tables]
@@ -100,6 +106,62 @@ def _join_sites(name: str, tables: list[RawTable]) -> RawTable:
     remarks = dict.fromkeys([*(line for each in tables for line in each.remarks), *own])
     decimal_commas = all(each.decimal_commas for each in tables)
     return RawTable(name, columns, lines, tuple(remarks), any(each.commas for each in tables), decimal_commas)
+
+
+def _join_column(name: str, tables: list[RawTable]) -> tuple[Cells, list[str]]:
+    """The column of all files, and a remark where they were read each by its own spelling."""
+    parts = [table.columns[name] for table in tables]
+    points = all(part.point is not None for part in parts)  # usual, and needs no second look
+    if any(part.kind != "text" for part in parts) or (
+        points and not any(table.groups_by_points(name) for table in tables)
+    ):
+        return join_cells(parts), []
+    words = {word for part in parts for word in part.words}
+    lower = {word.lower() for word in words}
+    if lower <= {"true", "false"} and len(lower) < len(words):  # TRUE here, True there
+        return join_cells([Cells(pc.utf8_lower(part.text)) for part in parts]), []
+    columns = [_read_alone(table, name) for table in tables]
+    read, marks = columns[0].read, {table.decimal_commas for table in tables}
+    if len({each.read for each in columns}) > 1 or read not in NUMERIC:
+        return join_cells(parts), []
+    filled = [place for place, part in enumerate(parts) if len(part.vocabulary)]
+    units = {columns[place].unit for place in filled}
+    if len(units - {""}) > 1 or ("%" in units and len(units) > 1):
+        return join_cells(parts), []
+    values = [parse(column, part.vocabulary) for column, part in zip(columns, parts, strict=True)]
+    if len(marks) == 1 and _have_common_spelling(parts, columns, values):
+        return join_cells(parts), []
+    rows = [np.append(own, np.nan)[part.codes] for own, part in zip(values, parts, strict=True)]
+    typed = join_cells([Cells(pa.array(own, from_pandas=True), read) for own in rows])
+    by_spelling = {(columns[place].spelling, columns[place].unit): tables[place].name for place in filled}
+    files = " and ".join([*by_spelling.values()][:2])
+    remark = f"{name!r} is written differently in {files}: each by its own spelling."
+    return typed, [remark] if len(by_spelling) > 1 else []
+
+
+def _read_alone(table: RawTable, name: str) -> ColumnRecipe:
+    """How the column of one file would be read without the others."""
+    words = table.columns[name].vocabulary
+    used = words.filter(pa.array(~is_mark(words)))
+    for read in NUMERIC:
+        spelt = table.spellings(ColumnRecipe(name, read), used)
+        column = next((each for each in spelt if reads_all(each, used)), None)
+        if column and not (read == "number" and are_ranges(used)):
+            return column
+    return ColumnRecipe(name, "words")
+
+
+def _have_common_spelling(parts: list[Cells], columns: list[ColumnRecipe], values: list[Floats]) -> bool:
+    """Whether one of the files' spellings reads all of them as they read themselves."""
+    unit = max(column.unit for column in columns)  # '' where there is none
+    by_spelling = {column.spelling: column._replace(unit=unit) for column in columns}
+    return any(
+        all(
+            np.array_equal(parse(column, part.vocabulary), own, equal_nan=True)
+            for part, own in zip(parts, values, strict=True)
+        )
+        for column in by_spelling.values()
+    )
 
 
 def _with_owners(joined: RawTable, tables: list[RawTable]) -> RawTable:
@@ -124,7 +186,8 @@ def _with_owners(joined: RawTable, tables: list[RawTable]) -> RawTable:
 def name_files(files: list[Path]) -> list[str]:
     """Each file's name without its ending, with as many of its folders as tell all of them apart."""
     whole = [file.absolute() for file in files]
-    bare = [file.with_name(_without_ending(file.name) or file.name) for file in whole]
+    ends = [max(len(end) for end in ENDINGS if file.name.lower().endswith(end)) for file in whole]
+    bare = [file.with_name(file.name[:-end] or file.name) for file, end in zip(whole, ends, strict=True)]
     for paths in (bare, whole):
         for depth in range(1, 1 + max(len(path.parts) for path in paths)):
             names = ["/".join(path.parts[-depth:]) for path in paths]
@@ -132,7 +195,3 @@ def name_files(files: list[Path]) -> list[str]:
                 return names
     twice = next(file for place, file in enumerate(whole) if file in whole[:place])
     raise UserError(f"{twice} is given twice; give every site's file once.")
-
-
-def _without_ending(name: str) -> str:
-    return name[: -max(len(end) for end in ENDINGS if name.lower().endswith(end))]

@@ -49,15 +49,10 @@ def _read_feather(path: str) -> Any:
 
 
 def _read_json(path: str) -> Any:
+    """Values nested without end are refused before: pyarrow's parser would use up the stack."""
     from pyarrow import json
 
     check_size(path, Path(path).stat().st_size)
-    _check_depth(path)
-    return json.read_json(path)
-
-
-def _check_depth(path: str) -> None:
-    """Refuse values nested without end: pyarrow's parser would use up the stack."""
     depth = 0
     with Path(path).open("rb") as file:
         while block := file.read(1 << 24) + file.readline():
@@ -67,6 +62,7 @@ def _check_depth(path: str) -> None:
             if levels.max(initial=0) > DEEPEST:
                 raise UserError(f"{path} cannot be read as a table: its values are nested {DEEPEST} deep.")
             depth = int(levels[-1]) if len(levels) else depth
+    return json.read_json(path)
 
 
 def _read_excel(path: str) -> RawTable:

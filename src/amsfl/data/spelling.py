@@ -2,15 +2,15 @@
 mark for a gap or a detection limit."""
 
 import re
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from amsfl.data.cells import Cells, Floats, Mask
-from amsfl.data.dates import DATES, parse_date
+from amsfl.data.dates import parse_date
+from amsfl.data.recipe import ColumnRecipe
 
 SAMPLE = 200  # words by which a column is tried first
 ENOUGH = 1000  # rows by which a file's decimal commas are known
@@ -30,10 +30,7 @@ DECIMALS = SIGN + r"(\d+(\.\d{3})*,(\d{1,2}|\d{4,})|0,\d+)$"  # 1,5: a comma tha
 BLANKS = "[ '\u2019\u00a0\u202f]"  # between thousands, too
 SPACED = SIGN + rf"\d{{1,3}}({BLANKS}\d{{3}})+([.,]\d+)?$"
 BRACKETS = r"^\(([\d.,]+)\)$"  # (5.50): accountants' -5.50
-MONEY = (  # before or behind the number
-    *("€", "$", "£", "¥", "₹", "₩", "₽", "zł", "kr"),
-    *("EUR", "USD", "GBP", "CHF"),
-)
+MONEY = ("€", "$", "£", "¥", "₹", "₩", "₽", "zł", "kr", "EUR", "USD", "GBP", "CHF")  # before a number, too
 BARE = rf"^[<>=+\-(]*\d([\d.,eE+\-)]|{BLANKS})*$"  # a number, or nearly one, without a unit
 UNITS = (
     *("%", "kg", "mg", "g", "km", "cm", "mm", "m", "ml", "l", "mmHg", "bpm", "°C", "°F", "h", "min"),
@@ -139,27 +136,16 @@ def is_mark(words: pa.Array) -> Mask:
     return np.asarray(pc.is_in(pc.utf8_lower(words), pa.array(MARKS)))
 
 
-def parse_dates(words: pa.Array, spelling: str) -> Floats:
-    """Days since 1970, with a fraction for the hour; nan for what is no such date."""
-    return np.array([parse_date(word, spelling) for word in words.to_pylist()], np.float64)
+def parse(column: ColumnRecipe, words: pa.Array) -> Floats:
+    """Numbers, or dates in days since 1970; nan for what is none by the column's spelling."""
+    if column.read == "date":
+        return np.array([parse_date(word, column.spelling) for word in words.to_pylist()], np.float64)
+    return parse_numbers(words, column.spelling, column.unit)
 
 
-Parse = Callable[[pa.Array], Floats]
-
-
-def number_parsers(commas: bool, unit: str = "", thousands: bool = False) -> dict[str, Parse]:
-    """By spelling, the likelier first: where commas do not separate cells, they are decimal ones.
-
-    `thousands`: points stand between thousands (`RawTable.groups_by_points`).
-    """
-    order = ("point", "comma", "grouped") if commas else ("point", "grouped", "comma")
-    order = ("comma", "point", "grouped") if thousands else order
-    return {name: partial(parse_numbers, spelling=name, unit=unit) for name in order}
-
-
-def reads_all(parse: Parse, words: pa.Array) -> bool:
+def reads_all(column: ColumnRecipe, words: pa.Array) -> bool:
     """Whether it reads every word; by a few of them first, which tell of most columns that it does not."""
-    return not (np.isnan(parse(words[:SAMPLE])).any() or np.isnan(parse(words)).any())
+    return not (np.isnan(parse(column, words[:SAMPLE])).any() or np.isnan(parse(column, words)).any())
 
 
 def are_ranges(words: pa.Array) -> bool:
@@ -169,7 +155,3 @@ def are_ranges(words: pa.Array) -> bool:
     if signed == len(words):
         return signed > 0
     return bool(np.isin(parse_numbers(below, "point"), parse_numbers(above, "point")).any())
-
-
-def date_parsers() -> dict[str, Parse]:
-    return {name: partial(parse_dates, spelling=name) for name in DATES}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from amsfl.core import UserError, listed, nearest
-from amsfl.data.cells import Mask
+from amsfl.data.cells import Floats
 from amsfl.data.column_options import ColumnOptions, split_names
 from amsfl.data.dataset import Dataset, IntArray, split
 from amsfl.data.federated_statistics import TrainingRows
@@ -74,18 +74,20 @@ def load_table(
     table = table._replace(remarks=(*table.remarks, *remarks))
     sites, site_names = category_codes(table.columns[client]) if client else (None, ())
     train, test = split(y, holdout, seed, sites)
-    rows = _training_rows(train, sites, site_names)
+    owners = np.zeros(table.rows) if sites is None else sites
+    parts = {name: np.flatnonzero(train & (owners == nth)) for nth, name in enumerate(site_names or ("",))}
+    rows = TrainingRows(parts)
     recipe = fit(table, label, client, rows, options)
     _check_columns(table, label, recipe)
     if classes:
         leaks = [_describe_leak(column, table, y, rows.all, label) for column in recipe.columns]
         recipe = recipe._replace(remarks=(*recipe.remarks, *filter(None, leaks)))
-    x, name = encode(recipe, table), _name(table)
+    x, file = encode(recipe, table), Path(table.name).name
     del table  # before its rows are copied once more
     scale = None if classes else label_scale(rows.split_numbers(y))
     y = y if scale is None else standardise(y, scale)
     return Dataset(
-        name=name,
+        name=f"csv:{file}" if ".csv" in file.lower() else f"table:{file}",
         x=x[train],
         y=y[train],
         evals={"holdout": (x[test], y[test])},
@@ -96,11 +98,6 @@ def load_table(
         recipe=recipe,
         amount=scale,
     )
-
-
-def _name(table: RawTable) -> str:
-    file = Path(table.name).name
-    return f"csv:{file}" if ".csv" in file.lower() else f"table:{file}"
 
 
 def _check_columns(table: RawTable, label: str, recipe: Recipe) -> None:
@@ -122,15 +119,9 @@ def _check_columns(table: RawTable, label: str, recipe: Recipe) -> None:
         )
 
 
-def _training_rows(train: Mask, sites: IntArray | None, names: Sequence[str]) -> TrainingRows:
-    if sites is None:
-        return TrainingRows({"": np.flatnonzero(train)})
-    return TrainingRows({name: np.flatnonzero(train & (sites == place)) for place, name in enumerate(names)})
-
-
 def _drop_unowned(table: RawTable, needed: Sequence[str], options: ColumnOptions) -> RawTable:
     """Without the rows that have no label or no client: nobody could learn from them."""
-    columns = [ColumnRecipe(name, "words", codes=options.missing) for name in needed]
+    columns = [ColumnRecipe(name, "words", codes=options.codes) for name in needed]
     bad = np.any([means_gap(column, table) for column in columns], axis=0)
     if not bad.any():
         return table
@@ -161,7 +152,7 @@ def _describe_leak(column: ColumnRecipe, table: RawTable, y: IntArray, rows: Int
     )
 
 
-def _separates(values: np.ndarray[Any, np.dtype[np.float64]], labels: IntArray) -> bool:
+def _separates(values: Floats, labels: IntArray) -> bool:
     """Whether every class has a range of its own."""
     present = ~np.isnan(values)
     values, labels = values[present], labels[present]

@@ -32,7 +32,9 @@ model.predict("new.csv"){chances}
 
 def model_card(model: "PortableModel") -> str:
     """In Markdown; names from data stand in code marks, so that they mean nothing to it."""
-    about = model.about
+    about, best, score = model.about, model.about.get("best"), str(model.about.get("score", "accuracy"))
+    texts = {split: describe_scores(scores) for split, scores in (about.get("metrics") or {}).items()}
+    flattered = "chosen on the very rows it is scored by, so a little flattered"
     lines = [
         f"# {_code(about.get('title', 'A model'))} on {_code(about.get('data', 'unknown data'))}",
         "",
@@ -42,10 +44,13 @@ def model_card(model: "PortableModel") -> str:
         f"- network: {_code(about.get('model', 'own'))}, "
         f"{sum(part.size for part in model.tensors.values()):,} numbers",
         f"- rounds: {about.get('rounds')}; clients: {about.get('clients')}",
-        *_scores("the last round", about.get("metrics") or {}),
-        *_best(about.get("best"), str(about.get("score", "accuracy"))),
-        *[f"- {note}" for note in about.get("notes", []) if note],
+        *[f"- the last round, {_code(split)}: {text}" for split, text in texts.items() if text],
     ]
+    if best:
+        lines.append(
+            f"- the best round was {best['round']}, hold-out {_plain(score)} {best['score']:.4g}: {flattered}"
+        )
+    lines += [f"- {note}" for note in about.get("notes", []) if note]
     if model.recipe is not None:
         lines += ["", "## What it takes", "", "Raw columns, as the table had them:", ""]
         lines += [f"- {_code(column.name)}: {column.read}" for column in model.recipe.columns[:100]]
@@ -60,23 +65,6 @@ def _predicts(model: "PortableModel") -> str:
     what = _code(model.recipe.label) if model.recipe and model.recipe.label else "y"
     shift, scale = model.amount or (0.0, 1.0)
     return f"- predicts a number: {what}, of mean {shift:.6g} and deviation {scale:.6g} in the training rows"
-
-
-def _scores(whose: str, metrics: dict[str, Any]) -> list[str]:
-    return [
-        f"- {whose}, {_code(split)}: {text}"
-        for split, scores in metrics.items()
-        if (text := describe_scores(scores))
-    ]
-
-
-def _best(best: dict[str, Any] | None, score: str) -> list[str]:
-    if not best:
-        return []
-    return [
-        f"- the best round was {best['round']}, hold-out {_plain(score)} {best['score']:.4g}: chosen on the "
-        "very rows it is scored by, so a little flattered"
-    ]
 
 
 def _code(text: Any) -> str:

@@ -15,11 +15,12 @@ from amsfl.data.labels import class_places, parse_label_numbers
 from amsfl.data.raw_table import RawTable
 from amsfl.data.read_column import means_gap
 from amsfl.data.read_table import open_rows
-from amsfl.portable.importance import REPEATS, Importance, column_spans, permutation_importance
+from amsfl.data.recipe import Recipe
 from amsfl.portable.model import PortableModel
 from amsfl.portable.network import Array
 
 BINS = 10  # of the calibration curve
+REPEATS = 5  # shuffles of a column
 
 
 class CalibrationBin(NamedTuple):
@@ -37,6 +38,15 @@ class Evaluation(NamedTuple):
     scores: dict[str, float]
     baseline: dict[str, float]
     calibration: tuple[CalibrationBin, ...] = ()
+
+
+class Importance(NamedTuple):
+    """The score that is lost without a column."""
+
+    column: str
+    lost: float
+    deviation: float  # over the shuffles
+    score: str  # accuracy, AUC or r2
 
 
 def has_labels(model: PortableModel, table: RawTable) -> bool:
@@ -57,7 +67,7 @@ def evaluate(model: PortableModel, rows: Any) -> Evaluation:
     Returns:
         Scores, the base rate, and the calibration curve of classes.
     """
-    table, answers = _labelled(model, rows)
+    _, table, answers = _labelled(model, rows)
     return _score(model, model.logits(table), answers)
 
 
@@ -73,17 +83,14 @@ def explain(model: PortableModel, rows: Any, repeats: int = REPEATS, seed: int =
     Returns:
         What is lost of `explained_score` where a column is shuffled within each client's rows.
     """
-    table, answers = _labelled(model, rows)
-    if model.recipe is None:
-        raise UserError("This model has no raw columns to shuffle: it was trained on features as they are.")
-    client, name = table.columns.get(model.recipe.client), explained_score(model, answers)
+    recipe, table, answers = _labelled(model, rows)
+    client, name = table.columns.get(recipe.client), explained_score(model, answers)
     owners = client.codes if client is not None else np.zeros(table.rows, np.int32)
 
     def score(x: Array) -> float:
         return _score(model, model.logits(x), answers).scores[name]
 
-    spans = column_spans(model.recipe)
-    return permutation_importance(name, score, model.encode(table), spans, owners, repeats, seed)
+    return permutation_importance(name, score, model.encode(table), recipe, owners, repeats, seed)
 
 
 def explained_score(model: PortableModel, answers: Array) -> str:
@@ -94,8 +101,8 @@ def explained_score(model: PortableModel, answers: Array) -> str:
     return "AUC" if UNBALANCED <= shares.max() < 1 else "accuracy"
 
 
-def _labelled(model: PortableModel, rows: Any) -> tuple[RawTable, Array]:
-    """The rows that have a label, and their labels: class numbers, or numbers in their own units."""
+def _labelled(model: PortableModel, rows: Any) -> tuple[Recipe, RawTable, Array]:
+    """The recipe, rows that have a label, and their labels: class numbers, or numbers in their own units."""
     table = open_rows(rows)
     recipe, label = model.recipe, model.recipe.label if model.recipe else ""
     if recipe is None or not has_labels(model, table):
@@ -112,13 +119,13 @@ def _labelled(model: PortableModel, rows: Any) -> tuple[RawTable, Array]:
             raise UserError(
                 f"{table.name}, line {table.lines[row]}: {table.cell(label, row)!r} is no number."
             )
-        return table, numbers
+        return recipe, table, numbers
     place = class_places(model.classes, cells.words)
     unknown = [word for word in cells.words if word not in place]
     if unknown:
-        choices = ", ".join(model.classes)
-        raise UserError(f"{table.name} has the class {unknown[0]!r}; the model knows {choices}.")
-    return table, np.array([place[word] for word in cells.words])[cells.codes]
+        known = ", ".join(model.classes)
+        raise UserError(f"{table.name} has the class {unknown[0]!r}; the model knows {known}.")
+    return recipe, table, np.array([place[word] for word in cells.words])[cells.codes]
 
 
 def _score(model: PortableModel, outputs: Array, answers: Array) -> Evaluation:
@@ -168,3 +175,37 @@ def _calibrate(confidence: Array, right: Array) -> tuple[CalibrationBin, ...]:
         for mask in bins
         if mask.any()
     )
+
+
+def permutation_importance(
+    name: str,
+    score: Callable[[Array], float],
+    x: Array,
+    recipe: Recipe,
+    owners: Array,
+    repeats: int = REPEATS,
+    seed: int = 0,
+) -> list[Importance]:
+    """Of every raw column, the most important first.
+
+    A column's features are moved together, which is the same as moving its raw cells; rows change places with
+    rows of their own owner alone, so no row leaves its client for it.
+    """
+    before, importances, start = score(x), [], 0
+    for column in recipe.columns:
+        span = slice(start, start + len(column.features))
+        start = span.stop
+        rng = np.random.default_rng([seed, *column.name.encode()])
+        moved, lost = x.copy(), []
+        for _ in range(repeats):
+            moved[:, span] = x[_shuffle_within(owners, rng), span]
+            lost.append(before - score(moved))
+        importances.append(Importance(column.name, float(np.mean(lost)), float(np.std(lost)), name))
+    return sorted(importances, key=lambda each: -each.lost)
+
+
+def _shuffle_within(owners: Array, rng: np.random.Generator) -> Array:
+    order = np.argsort(owners, kind="stable")
+    shuffled = np.empty_like(order)
+    shuffled[order] = order[np.lexsort((rng.random(len(order)), owners[order]))]
+    return shuffled

@@ -90,9 +90,8 @@ class PortableModel(NamedTuple):
                 "This model is a network of the user's own; amsfl keeps its numbers, not its code."
             )
         x = self.encode(rows)
-        parts = [
-            logits(self.layers, self.tensors, x[start : start + BLOCK]) for start in range(0, len(x), BLOCK)
-        ]
+        blocks = (x[start : start + BLOCK] for start in range(0, len(x), BLOCK))
+        parts = [logits(self.layers, self.tensors, block) for block in blocks]
         return np.concatenate(parts) if parts else np.zeros((0, len(self.classes) or 1), np.float32)
 
     def predict_proba(self, rows: Any) -> Array:
@@ -152,26 +151,19 @@ class PortableModel(NamedTuple):
         Returns:
             Plain values.
         """
-        return {
-            "layers": plain(self.layers),
-            "classes": list(self.classes),
-            "features": list(self.features),
-            "recipe": None if self.recipe is None else plain(self.recipe),
-            "about": self.about,
-            "amount": None if self.amount is None else plain(self.amount),
-        }
+        return {name: plain(part) for name, part in self._asdict().items() if name != "tensors"}
 
 
 def folder_files(model: PortableModel, best: Tensors | None = None) -> dict[str, Content]:
     """What a folder that holds a model is made of; `best` are the tensors of another round."""
-    arrays = {MODEL: _file(model.tensors)} | ({BEST: _file(best)} if best is not None else {})
+    rounds = {MODEL: model.tensors} | ({} if best is None else {BEST: best})
+    arrays = {
+        name: TensorFile({key: np.ascontiguousarray(part) for key, part in tensors.items()})
+        for name, tensors in rounds.items()
+    }
     sums = {name: digest(content) for name, content in arrays.items()}
     about = seal({**model.description(), "sha256": sums})
     return {**arrays, ABOUT_MODEL: about, CARD: model_card(model).encode()}
-
-
-def _file(tensors: Tensors) -> TensorFile:
-    return TensorFile({name: np.ascontiguousarray(part) for name, part in tensors.items()})
 
 
 def load(folder: str | Path, which: str = "auto") -> PortableModel:
@@ -220,9 +212,11 @@ def load(folder: str | Path, which: str = "auto") -> PortableModel:
     except OSError as error:
         raise DiskError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
     except (Damaged, SafetensorError, KeyError, TypeError, AttributeError) as bad:
-        raise DiskError(
-            f"The model in {str(where)!r} is damaged ({bad}){_written_by(about)}; train or export it again."
-        ) from None
+        written = about.get("about")
+        version = written.get("version") if isinstance(written, dict) else None
+        newer = f", or too new: amsfl {version} wrote it, and this is {VERSION}"
+        why = f"damaged ({bad})" + ("" if version in (None, VERSION) else newer)
+        raise DiskError(f"The model in {str(where)!r} is {why}; train or export it again.") from None
     facts = {"which": "last"} | about["about"] | ({"which": "best"} if path.name == BEST else {})
     return PortableModel(layers, tensors, classes, features, recipe, facts, amount)
 
@@ -235,11 +229,3 @@ def check_layers(layers: tuple[LayerSpec, ...], tensors: Tensors) -> None:
     for name, shape in shapes(layers).items():
         if name not in tensors or tensors[name].shape != shape:
             raise Damaged(f"{name} is not there, or has another shape than {ABOUT_MODEL} says")
-
-
-def _written_by(about: dict[str, Any]) -> str:
-    """Which amsfl wrote it, where that was another one."""
-    facts = about.get("about")
-    version = facts.get("version") if isinstance(facts, dict) else None
-    same = version in (None, VERSION)
-    return "" if same else f", or too new: amsfl {version} wrote it, and this is {VERSION}"

@@ -37,13 +37,15 @@ class LayerSpec(NamedTuple):
     many: int = 0
 
 
-def perceptron(sizes: tuple[int, ...], first: int = 1) -> tuple[LayerSpec, ...]:
+RELU, MAX, KEEP, ADD = (LayerSpec(kind) for kind in ("relu", "max", "keep", "add"))
+
+
+def perceptron(sizes: tuple[int, ...]) -> tuple[LayerSpec, ...]:
     """Dense layers with ReLU between, named dense1, dense2, ..."""
     parts: list[LayerSpec] = []
-    for place, (inputs, outputs) in enumerate(itertools.pairwise(sizes)):
-        parts += [LayerSpec("relu")] if place else []
-        parts.append(LayerSpec("dense", f"dense{place + first}", inputs, outputs))
-    return tuple(parts)
+    for place, (inputs, outputs) in enumerate(itertools.pairwise(sizes), 1):
+        parts += [LayerSpec("dense", f"dense{place}", inputs, outputs), RELU]
+    return tuple(parts[:-1])
 
 
 def convolutional(side: int, colours: int, channels: int, classes: int) -> tuple[LayerSpec, ...]:
@@ -52,9 +54,9 @@ def convolutional(side: int, colours: int, channels: int, classes: int) -> tuple
     return (
         LayerSpec("image", inputs=side, outputs=colours),
         LayerSpec("conv", "conv1", colours, channels, 1),
-        LayerSpec("relu"),
+        RELU,
         LayerSpec("conv", "conv2", channels, channels, 2),
-        LayerSpec("relu"),
+        RELU,
         LayerSpec("flatten", inputs=channels),
         LayerSpec("dense", "dense1", flat, classes),
     )
@@ -66,11 +68,9 @@ def lenet(side: int, colours: int, classes: int) -> tuple[LayerSpec, ...]:
     return (
         LayerSpec("image", inputs=side, outputs=colours),
         LayerSpec("conv", "conv1", colours, 6, many=5),
-        LayerSpec("relu"),
-        LayerSpec("max"),
+        *(RELU, MAX),
         LayerSpec("conv", "conv2", 6, 16, many=5),
-        LayerSpec("relu"),
-        LayerSpec("max"),
+        *(RELU, MAX),
         LayerSpec("flatten", inputs=16),
         *perceptron((16 * rest**2, 120, 84, classes)),
     )
@@ -86,27 +86,17 @@ def residual(
     """
 
     def conv(name: str, inputs: int, outputs: int, stride: int = 1) -> list[LayerSpec]:
-        groups = gcd(outputs, 8)
-        return [
-            LayerSpec("conv", name, inputs, outputs, stride),
-            LayerSpec("norm", f"{name}_norm", outputs, many=groups),
-        ]
+        norm = LayerSpec("norm", f"{name}_norm", outputs, many=gcd(outputs, 8))
+        return [LayerSpec("conv", name, inputs, outputs, stride), norm]
 
     parts, before = [LayerSpec("image", inputs=side, outputs=colours)], colours
     for stage in range(stages):
         wide = width * 2**stage
-        parts += [*conv(f"stage{stage + 1}", before, wide, 2 if stage else 1), LayerSpec("relu")]
+        parts += [*conv(f"stage{stage + 1}", before, wide, 2 if stage else 1), RELU]
         for block in range(blocks):
             name = f"stage{stage + 1}_{block + 1}"
             first, second = conv(f"{name}a", wide, wide), conv(f"{name}b", wide, wide)
-            parts += [
-                LayerSpec("keep"),
-                *first,
-                LayerSpec("relu"),
-                *second,
-                LayerSpec("add"),
-                LayerSpec("relu"),
-            ]
+            parts += [KEEP, *first, RELU, *second, ADD, RELU]
         before = wide
     return (*parts, LayerSpec("pool"), LayerSpec("dense", "dense1", before, classes))
 
@@ -119,25 +109,24 @@ def transformer(
     for block in range(1, blocks + 1):
         name = f"block{block}"
         parts += [
-            LayerSpec("keep"),
+            KEEP,
             LayerSpec("level", f"{name}_level1", width),
             LayerSpec("dense", f"{name}_qkv", width, 3 * width),
             LayerSpec("attend", inputs=width, many=heads),
             LayerSpec("dense", f"{name}_out", width, width),
-            LayerSpec("add"),
-            LayerSpec("keep"),
+            *(ADD, KEEP),
             LayerSpec("level", f"{name}_level2", width),
             LayerSpec("dense", f"{name}_up", width, 4 * width),
-            LayerSpec("relu"),
+            RELU,
             LayerSpec("dense", f"{name}_down", 4 * width, width),
-            LayerSpec("add"),
+            ADD,
         ]
-    return (
-        *parts,
+    last = [
         LayerSpec("level", "level", width),
         LayerSpec("mean"),
         LayerSpec("dense", "dense1", width, classes),
-    )
+    ]
+    return (*parts, *last)
 
 
 def shapes(parts: tuple[LayerSpec, ...]) -> dict[str, tuple[int, ...]]:

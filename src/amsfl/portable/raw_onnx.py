@@ -16,7 +16,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 from amsfl.core import UserError
-from amsfl.data.preprocessing import encode, scaled, sites_of
+from amsfl.data.preprocessing import encode, scaled
 from amsfl.data.read_column import code_numbers, read_numbers, read_words
 from amsfl.data.read_csv import GAPS
 from amsfl.data.read_table import open_rows
@@ -66,15 +66,13 @@ def raw_inputs(model: PortableModel, rows: Any) -> dict[str, Array]:
     for column in recipe.columns:
         if column.read in NUMERIC:
             inputs[column.name] = read_numbers(column, table)[:, None]
-        elif column.read == "hash":
-            one_hot = encode(Recipe((column,), client=recipe.client), table)
-            inputs[column.name] = one_hot.argmax(1)[:, None].astype(np.int64)
-        elif column.read == "text":
-            inputs[column.name] = encode(Recipe((column,), client=recipe.client), table)
+        elif column.buckets:
+            x = encode(Recipe((column,), client=recipe.client), table)
+            inputs[column.name] = x if column.read == "text" else x.argmax(1)[:, None]
         else:
             inputs[column.name] = _texts(read_words(column, table).text.to_pylist())
     if any(column.site_fill for column in recipe.columns):
-        sites = sites_of(recipe, table)  # without them every row has the shared fills
+        sites = table.columns.get(recipe.client)  # without them every row has the shared fills
         inputs[recipe.client] = _texts(sites.text.to_pylist() if sites else [None] * table.rows)
     return inputs
 
@@ -157,9 +155,5 @@ def _one_hot(net: Graph, place: str, width: int) -> str:
 
 
 def _look_up(net: Graph, value: str, places: dict[str, int], other: int) -> str:
-    attributes = {
-        "keys_strings": list(places),
-        "values_int64s": list(places.values()),
-        "default_int64": other,
-    }
-    return net.add("LabelEncoder", value, domain="ai.onnx.ml", **attributes)
+    table = {"keys_strings": list(places), "values_int64s": list(places.values()), "default_int64": other}
+    return net.add("LabelEncoder", value, domain="ai.onnx.ml", **table)

@@ -119,10 +119,6 @@ def _norm(net: Graph, part: LayerSpec, value: str) -> str:
     return net.add("Add", net.add("Mul", maps, weight), bias)
 
 
-def _level(net: Graph, part: LayerSpec, value: str) -> str:
-    return net.add("LayerNormalization", value, *_tensors(part), axis=-1, epsilon=VARIANCE_FLOOR)
-
-
 def _tokens(net: Graph, part: LayerSpec, value: str) -> str:
     weight, bias = _tensors(part)
     numbers = net.add("Cast", value, to=TensorProto.INT64)
@@ -149,7 +145,9 @@ KINDS: dict[str, Callable[[Graph, LayerSpec, str], str]] = {
     "pool": lambda net, part, value: net.mean(value, 2, 3),
     "mean": lambda net, part, value: net.mean(value, 1),
     "norm": _norm,
-    "level": _level,
+    "level": lambda net, part, value: net.add(
+        "LayerNormalization", value, *_tensors(part), axis=-1, epsilon=VARIANCE_FLOOR
+    ),
     "tokens": _tokens,
     "attend": _attend,
 }

@@ -8,8 +8,8 @@ import numpy as np
 from amsfl import clock, combine, data, methods, privacy, protocol, transmit
 from amsfl.core import Reading, UserError
 from amsfl.data import Dataset, IntArray
-from amsfl.data.class_weights import class_weights
 from amsfl.data.feature_skew import skew_features
+from amsfl.data.labels import class_weights
 from amsfl.engines import losses, memory, models, task
 from amsfl.portable.network import check_rows, vocabulary_size
 from amsfl.privacy import Mechanism

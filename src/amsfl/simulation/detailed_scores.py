@@ -13,7 +13,7 @@ from amsfl.engines.models import tensors
 from amsfl.engines.outputs import outputs
 from amsfl.engines.scores import class_metrics
 from amsfl.portable import compute
-from amsfl.portable.importance import column_spans, permutation_importance
+from amsfl.portable.evaluation import permutation_importance
 from amsfl.record.schema import Array
 from amsfl.simulation.class_scores import of_classes
 from amsfl.simulation.components import client_labels, precision
@@ -87,7 +87,7 @@ def column_importance(setup: RunSetup, params: Array) -> list[Json]:
         return float(1 - ((predicted[:, 0] - y) ** 2).sum() / max(((y - y.mean()) ** 2).sum(), 1e-30))
 
     owners = np.zeros(len(y), np.int64)  # rows of the hold-out are the server's
-    importances = permutation_importance(name, score, x, column_spans(recipe), owners)
+    importances = permutation_importance(name, score, x, recipe, owners)
     return [each._asdict() for each in importances]
 
 
