@@ -13,11 +13,9 @@ from amsfl.core import UserError
 from amsfl.flower import internals
 from amsfl.flower import scores as flower_scores
 from amsfl.flower.messages import Buffers, Vector
-from amsfl.flower.server.best_model import NetworkDescription
-from amsfl.flower.server.contributions import RowScores
-from amsfl.flower.server.options import ServerOptions
+from amsfl.flower.server.options import Evaluate, NetworkDescription, RowScores, ServerOptions
 from amsfl.flower.server.server import FlowerServer
-from amsfl.flower.server.server_state import Evaluate, ServerState
+from amsfl.flower.server.server_state import ServerState
 from amsfl.flower.server.telemetry import Telemetry
 from amsfl.record import RoundRecord, read_manifest
 from amsfl.record.fingerprint import merge_settings

@@ -5,18 +5,18 @@ Models of coalitions are scored by the server on its own rows, and nothing more 
 with scalars; a client's worth is then what the others say.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from amsfl.core import UserError, Verdict
 from amsfl.core.scores import shown_score
-from amsfl.flower.messages import Buffers, Vector
+from amsfl.flower.messages import Vector
 from amsfl.flower.server import clients
-from amsfl.flower.server.best_model import deciding_split
+from amsfl.flower.server.options import RowScores
+from amsfl.flower.server.registration import NO_NEWCOMERS
 from amsfl.flower.server.round_results import RoundResults, plain_steps
-from amsfl.flower.server.scoring import ModelScorer
+from amsfl.flower.server.scoring import ModelScorer, deciding_split
 from amsfl.flower.server.server_state import ServerState
 from amsfl.flower.server.update import Aggregation
 from amsfl.simulation.components import check_ledger
@@ -24,7 +24,6 @@ from amsfl.simulation.round_record import mix_of
 from amsfl.worth import ledger, looks
 from amsfl.worth.statement import make_statement
 
-RowScores = Callable[[Vector, Buffers], Vector]  # the server's own: every row's score by a model
 NOBODY = "no client scored the models of coalitions: there is no look at the ledger"
 
 
@@ -37,6 +36,8 @@ class Contributions:
 
     def __init__(self, scorer: ModelScorer, row_scores: RowScores | None):
         self.scorer, self.row_scores, self.on = scorer, row_scores, scorer.config.worth
+        if self.on and scorer.config.most_clients:
+            raise UserError(NO_NEWCOMERS.format("a ledger of contributions is"))
         check_ledger(scorer.config, scorer.config.clients)
         if self.on and row_scores is None and not scorer.config.evaluate_clients:
             raise UserError(
@@ -55,9 +56,8 @@ class Contributions:
         counts = np.array(mix_of(how.method, shares, steps) or shares) * aged
         path = [np.nan if item.lr is None else item.lr * item.reply.steps for item in results.replies]
         deltas = np.stack([item.upload.delta for item in results.replies])
-        return ledger.RoundParts(
-            results.cohort, counts, deltas, np.array(path)
-        ), anchor - results.model.anchor
+        parts = ledger.RoundParts(results.cohort, counts, deltas, np.array(path))
+        return parts, anchor - state.anchor
 
     def enter(self, state: ServerState, parts: tuple[ledger.RoundParts, Vector] | None) -> None:
         """After the judge's verdict on the round."""
@@ -109,8 +109,8 @@ class Contributions:
 
     def _by_client(self, state: ServerState, model: Vector) -> Vector:
         """Accuracy, or R², on every client's own test rows; who is silent has the others' mean."""
-        asked, values = self.scorer.ask(state, model), dict[int, float]()
-        for who, scores in self.scorer.collect(state, asked).items():
+        values = dict[int, float]()
+        for who, scores in self.scorer.collect(state, *self.scorer.ask(state, model)).items():
             score = shown_score("", scores)
             if score and (value := score.of(scores)) is not None:
                 values[who] = value

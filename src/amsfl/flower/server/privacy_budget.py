@@ -4,7 +4,7 @@ The server plans with the ledger, and every round's record has what it comes to.
 counted more steps than it knows of (orders that a killed server had sent), never fewer.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from amsfl.clock import RoundEnd
 from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.server.clients import RegisteredClient, believed, weights
+from amsfl.flower.server.registration import NO_NEWCOMERS, Registration
 from amsfl.flower.server.reply_checks import AcceptedReply
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
@@ -40,12 +41,13 @@ class PrivacyBudget:
     def check(self, method: Method, end: RoundEnd) -> None:
         if self.mechanism is not None:
             self.mechanism.check(self.settings, method, self.policy, end)
-
-    def check_buffers(self, buffers: messages.Buffers) -> None:
-        if self.clients and buffers:
+            if self.config.most_clients:
+                raise UserError(NO_NEWCOMERS.format("noise and budgets of privacy are"))
+        limited = [name for name in ("budget_joules", "joules") if getattr(self.config, name) is not None]
+        if self.clients and limited:  # it would say who was in a round
             raise UserError(
-                "The model's buffers (running statistics) are averaged without noise; to keep whole clients "
-                "private use a model without them, with GroupNorm or LayerNorm."
+                f"Setting {limited[0]!r} goes by what every client spends, and whole clients are kept "
+                "private; leave one of them out."
             )
 
     def protect(self, method: Method) -> Method:
@@ -61,8 +63,13 @@ class PrivacyBudget:
         assert self.mechanism is not None
         self.ledger = self.mechanism.open_ledger(self.settings, self.policy, clients)
 
-    def open(self, clients: Sequence[RegisteredClient], numbers: int) -> list[str]:
+    def open(self, clients: Sequence[RegisteredClient], numbers: int, buffers: Sized = ()) -> list[str]:
         """The ledger for these clients and a model of so many numbers; notes on clients that will refuse."""
+        if self.clients and buffers:
+            raise UserError(
+                "The model's buffers (running statistics) are averaged without noise; to keep whole clients "
+                "private use a model without them, with GroupNorm or LayerNorm."
+            )
         if self.clients:
             return []
         own = [client.epsilon for client in clients]
@@ -128,20 +135,16 @@ class PrivacyBudget:
         for item in good:
             who = item.client
             most = int(self.ledger.limits[who]) if self.ledger.budgets and not self.clients else MOST
-            begun = state.ordered_steps[who] - item.asked + item.reply.steps
+            begun = state.ordered_steps[who] - item.job.order.steps + item.reply.steps
             state.ordered_steps[who] = max(begun, min(item.reply.taken, most))
 
-    def hear(
-        self,
-        state: ServerState,
-        refused: Iterable[Mapping[str, Any]],
-        undone: Iterable[tuple[int, int]],
-    ) -> None:
+    def hear(self, state: ServerState, registration: Registration) -> None:
         """Why clients' work could not be taken: what was not done told nothing, and one that may take no
         further step is asked no more."""
-        for who, steps in undone:
+        for who, steps in registration.steps_not_done:
             state.ordered_steps[who] -= steps
-        for item in refused:
+        registration.steps_not_done = []
+        for item in registration.refused:
             who = item["client"]
             if who is not None and self.rows and messages.SPENT in item["reason"] and self.ledger.budgets:
                 state.ordered_steps[who] = max(state.ordered_steps[who], int(self.ledger.limits[who]))

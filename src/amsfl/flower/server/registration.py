@@ -10,7 +10,7 @@ from flwr.app import ConfigRecord, MessageType, RecordDict
 from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.messages import Hello
-from amsfl.flower.server import clients, newcomers
+from amsfl.flower.server import clients
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.costs import LONGEST_STEP, credible_amounts
 from amsfl.flower.server.transport import Arrival, Transport, error_text, is_gone, without_arrays
@@ -22,6 +22,7 @@ LONGEST_REASON = 300  # characters: clients write parts of it
 LONGEST_NAME = 100  # characters of a client's name
 AGAIN = 1.0  # seconds until a node whose hello failed is asked again; twice as many each time
 TRIES = 10  # failed hellos of a node
+NO_NEWCOMERS = "Clients cannot join later: {} for those who begin. Leave most_clients out."
 
 
 class Registration:
@@ -39,8 +40,7 @@ class Registration:
         private: Mapping[str, Any],
         on_refusal: Callable[[dict[str, Any]], None],
     ):
-        self.transport, self.config = transport, config
-        self.private, self.on_refusal = private, on_refusal
+        self.transport, self.config, self.private, self.on_refusal = transport, config, private, on_refusal
         self.speeds: dict[str, float] = {}  # seconds a step, as clients say when they register, by name
         self.rejected_nodes: dict[int, float] = {}  # and when each is asked again
         self.failed_hellos = Counter[int]()  # by node
@@ -97,37 +97,31 @@ class Registration:
                     self._wait_for(hello.name, node, "is taken")
                 elif hello and len(hellos) < wanted:
                     hellos[node] = hello
-            hellos = self._held(hellos)
+            self._drop_lost(hellos)
             self.transport.sleep(self.transport.poll)
-        speeds = {hello.name: hello.step_seconds for hello in hellos.values()}
-        self.speeds = {name: each for name, each in speeds.items() if 0 < each < LONGEST_STEP}
+        self.speeds = {hello.name: hello.step_seconds for hello in hellos.values()}
         registered = clients.registered_clients(hellos)
-        for who, (client, rows) in enumerate(zip(registered, clients.believed(registered), strict=True)):
-            if rows < client.rows:
-                self.notes.append(
-                    f"client {who} says it has {client.rows} rows, far more than the others; "
-                    f"it counts as {rows:.0f}"
-                )
+        self.notes += [
+            f"client {who} says it has {client.rows} rows, far more than the others; it counts as {rows:.0f}"
+            for who, (client, rows) in enumerate(zip(registered, clients.believed(registered), strict=True))
+            if rows < client.rows
+        ]
         return registered
 
-    def _held(self, hellos: dict[int, Hello]) -> dict[int, Hello]:
-        """Without those who are gone and whose name another node waits for: that one is asked again."""
+    def _drop_lost(self, hellos: dict[int, Hello]) -> None:
+        """Those who are gone and whose name another node waits for: that one is asked again."""
         here, wanted = self.transport.nodes(), {*self.claims.values()}
-        kept = {
-            node: hello
-            for node, hello in hellos.items()
-            if node in here or self.config.keyed or hello.name not in wanted
-        }
-        names = {hello.name for hello in kept.values()}
+        if not self.config.keyed:
+            for node in {node for node, hello in hellos.items() if hello.name in wanted} - here:
+                del hellos[node]
+        names = {hello.name for hello in hellos.values()}
         self.claims = {node: name for node, name in self.claims.items() if node in here and name in names}
-        return kept
 
     def ask(self, nodes: list[int], model: bool = False, probe: bool = False) -> set[str]:
         """Who they are; with `probe` how long a step takes them, for which they have more time."""
-        config = self.config
+        config, now = self.config, self.transport.now()
         question: dict[str, Any] = {"model": model, "seed": config.seed, "probe": probe}
         question |= {"batch": config.batch, **self.private}
-        now = self.transport.now()
         rejected = {node for node, again in self.rejected_nodes.items() if now < again}
         skipped = rejected | self.transport.busy | self.claims.keys()
         fresh = [node for node in nodes if node not in skipped]
@@ -152,7 +146,8 @@ class Registration:
             amounts, notes = credible_amounts(hello.name, hello.spends)
             self.notes += [note for note in notes if note not in self.notes]
             self.rejected_nodes.pop(node, None)
-            return hello._replace(spends={**amounts})
+            speed = hello.step_seconds if 0 < hello.step_seconds < LONGEST_STEP else 0.0
+            return hello._replace(spends=amounts, step_seconds=speed)
         except Exception as error:  # a client's bytes, see reply_checks.py
             self.reject(node, f"node {node} gave no proper hello: {error}", failed=True)
             return None
@@ -199,14 +194,23 @@ class Registration:
         if who is None and any(name == other.name for other in self.newcomers.values()):
             self._wait_for(name, node, "is that of a node that has just joined")
         elif who is None:
-            why = newcomers.refusal(registered, len(self.newcomers), self.config.most_clients, hello)
-            if why is None:
-                self.newcomers[node] = hello
-            else:
+            if why := self._cannot_join(registered, hello):
                 self.reject(node, f"node {node} ({name!r}) cannot join: {why}")
+            else:
+                self.newcomers[node] = hello
         elif not self._rejoin(registered, node, name):
             why = "whose key it is" if self.config.keyed else "which is still connected"
             self._wait_for(name, node, f"is node {registered[who].node}'s, {why}")
+
+    def _cannot_join(self, registered: list[RegisteredClient], hello: Hello) -> str | None:
+        """Why a client cannot join those who are there and those who wait."""
+        if len(registered) + len(self.newcomers) >= self.config.most_clients:
+            return f"it is not one of the {len(registered)} registered clients"
+        if hello.own_optimizer != (2 * sum(client.own_optimizer for client in registered) > len(registered)):
+            return "it moves by an optimizer of its own, or the others do, and all must do the same"
+        if not set.intersection(*({*client.spends} for client in registered)) <= {*hello.spends}:
+            return "it does not say what its work spends, and the others do"
+        return None
 
     def _wait_for(self, name: str, node: int, why: str) -> None:
         self.claims[node] = name

@@ -1,7 +1,6 @@
 """Where a run stands: all that the next round needs, written after every round, read to go on."""
 
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +20,6 @@ from amsfl.simulation import ServeConfig, provenance
 from amsfl.worth import ledger as contributions
 from amsfl.worth.ledger import ContributionLedger
 
-Evaluate = Callable[[Vector, Buffers], dict[str, dict[str, Any]]]  # the server's own scores
 BUFFER, BEST_BUFFER = "buffer.", "best-buffer."
 
 

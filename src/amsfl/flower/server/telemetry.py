@@ -11,7 +11,7 @@ from typing import Any
 from amsfl.core import UserError
 from amsfl.core.scores import describe_scores
 from amsfl.flower.metrics import Metrics
-from amsfl.flower.server.best_model import deciding_split
+from amsfl.flower.server.scoring import deciding_split
 from amsfl.record import RoundRecord
 
 HELP = {

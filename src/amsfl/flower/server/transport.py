@@ -28,6 +28,7 @@ class SentMessage(NamedTuple):
     kind: str  # a Flower message type: query, train, evaluate
     order: Order | None
     at: float
+    key: str = ""  # Flower's id of it
 
 
 class Arrival(NamedTuple):
@@ -90,13 +91,11 @@ class Transport:
         """Push one message a node. Returns the ids of those that went out."""
         todo = list(letters)
         messages = [Message(content, node, kind, ttl=ttl) for node, _, content in todo]
-        sent_at, ids = self.now(), []
-        if messages:
-            ids = list(self.grid.push_messages(messages))
-        for key, (node, order, _) in zip(ids, todo, strict=False):
-            if key:
-                self.waiting[key] = SentMessage(node, kind, order, sent_at)
-        return {key for key in ids if key}
+        sent_at, keys = self.now(), list(self.grid.push_messages(messages)) if messages else []
+        pairs = zip(keys, todo, strict=False)
+        sent = {key: SentMessage(node, kind, order, sent_at, key) for key, (node, order, _) in pairs if key}
+        self.waiting |= sent
+        return {*sent}
 
     def pull(self) -> Iterator[Arrival]:
         """All replies that are there, to whatever message; large ones are fetched a few at a time."""
