@@ -14,7 +14,6 @@ from amsfl.core.scores import shown_score
 from amsfl.flower.messages import Vector
 from amsfl.flower.server import clients
 from amsfl.flower.server.options import RowScores
-from amsfl.flower.server.registration import NO_NEWCOMERS
 from amsfl.flower.server.round_results import RoundResults, plain_steps
 from amsfl.flower.server.scoring import ModelScorer, deciding_split
 from amsfl.flower.server.server_state import ServerState
@@ -36,8 +35,6 @@ class Contributions:
 
     def __init__(self, scorer: ModelScorer, row_scores: RowScores | None):
         self.scorer, self.row_scores, self.on = scorer, row_scores, scorer.config.worth
-        if self.on and scorer.config.most_clients:
-            raise UserError(NO_NEWCOMERS.format("a ledger of contributions is"))
         check_ledger(scorer.config, scorer.config.clients)
         if self.on and row_scores is None and not scorer.config.evaluate_clients:
             raise UserError(
@@ -75,30 +72,23 @@ class Contributions:
         if own is None or not looks.is_due(state.round, over):
             return {}
         model = self.scorer.orders.method.arithmetic.model(state.anchor, state.server)
-        scores = deciding_split(metrics)
-        score = shown_score("", scores)
+        scores, names = deciding_split(metrics), [client.name for client in state.clients]
+        score, nothing = shown_score("", scores), [None] * len(names)
+
+        def of_coalitions(members: Any) -> Any:
+            return self._scores(state, ledger.coalition_models(own, model, state.first, members))
+
         try:
             whole = score.of(scores) if score else None
             seen = looks.look(own, model, lambda models: self._scores(state, models), whole)
-            state.worth = (
-                self._statement(state, own, model, score.title if score else "accuracy") if over else {}
-            )
+            if over:
+                title, asked = score.title if score else "accuracy", bool(self.scorer.config.evaluate_clients)
+                said = make_statement(title, names, of_coalitions, ledger.twins(own), nothing, asked)
+            state.worth = said.plain() if over else {}
         except NoScores:
             self.scorer.registration.notes.append(NOBODY)
             return {}
         return seen
-
-    def _statement(
-        self, state: ServerState, own: ledger.ContributionLedger, model: Vector, title: str
-    ) -> dict[str, Any]:
-        names = [client.name for client in state.clients]
-
-        def scores(members: Any) -> Any:
-            return self._scores(state, ledger.coalition_models(own, model, state.first, members))
-
-        by_clients = bool(self.scorer.config.evaluate_clients)
-        nothing = [None] * len(names)
-        return make_statement(title, names, scores, ledger.twins(own), nothing, by_clients).plain()
 
     def _scores(self, state: ServerState, models: Any) -> Any:
         """[models, rows of the server], or [models, clients]."""

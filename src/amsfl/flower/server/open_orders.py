@@ -55,8 +55,12 @@ class OpenOrders:
         """Until the server moves; None when nobody is connected, or nothing good came of the orders."""
         since, asked = self.transport.now(), bool(self.jobs)
         while True:
-            free = self.registration.admit(state.clients, LOOK_AROUND if self.jobs else 0.0)
-            self._look_for_absent()
+            free = self.registration.admit(state, LOOK_AROUND if self.jobs else 0.0)
+            # who is not connected is not waited for; its reply still counts if it returns in time
+            here = self.transport.nodes(LOOK_AROUND) if self.jobs else set()
+            self.absent = {who for who, job in self.jobs.items() if job.node not in here}
+            if self.end.overlap or (len(self.absent) == len(self.jobs) and not self.arrived):
+                self._give_up_on(self.absent, "gone")
             # who arrives while the server moves does not end a round that nobody was invited to
             taken = self._take(state) if self.end.overlap or self.invited == state.round else []
             if taken:
@@ -71,7 +75,7 @@ class OpenOrders:
                 return self._nothing(state, began)
             self.transport.sleep(self.config.poll)
 
-    def receive(self, arrival: Arrival) -> bool:
+    def receive(self, state: ServerState, arrival: Arrival) -> bool:
         """A reply to an order; whether it is one that the server waits for."""
         order = arrival.sent.order
         job = None if order is None else self.jobs.get(order.client)
@@ -80,8 +84,9 @@ class OpenOrders:
         del self.jobs[order.client]
         verdict = accept(self.orders.method, job, arrival)
         if isinstance(verdict, str):
-            # who says that it failed did none of its steps
-            self.registration.refuse(order.client, verdict, verdict.startswith(FAILED) * order.steps)
+            if verdict.startswith(FAILED):  # what was not done, by its own word, told nothing
+                state.ordered_steps[order.client] -= order.steps
+            self.registration.refuse(order.client, verdict)
             self._drop(job)
         else:
             self.arrived.append(verdict)
@@ -192,13 +197,6 @@ class OpenOrders:
         """Whether stragglers were waited for long enough, where the round end itself has no deadline."""
         endless = not self.end.overlap and self.end.deadline(self.asked, self.predicted) is None
         return endless and bool(self.jobs) and self.transport.now() - self.asked >= self.limit
-
-    def _look_for_absent(self) -> None:
-        """Who is not connected is not waited for; its reply still counts if it returns in time."""
-        here = self.transport.nodes(LOOK_AROUND) if self.jobs else set()
-        self.absent = {who for who, job in self.jobs.items() if job.node not in here}
-        if self.end.overlap or (len(self.absent) == len(self.jobs) and not self.arrived):
-            self._give_up_on(self.absent, "gone")
 
     def _give_up_on(self, some: Iterable[int], why: str) -> None:
         """Clients that are still under way: their replies will be refused."""

@@ -28,9 +28,9 @@ class ServerOptions(NamedTuple):
     start: Vector | None = None  # the first model; None: clients are asked for it
     plan_by: Callable[[Any], Planner] | None = None  # plan_by(weights) replaces the planner of the settings
     out: Path | None = None  # the record folder
-    watch: Callable[[RoundRecord], None] = lambda record: None  # called with every round's record
+    watch: Callable[[RoundRecord], None] | None = None  # called with every round's record
     own: CustomParts = CustomParts()  # settings that are objects and no names
-    on_refusal: Callable[[int | None, str | None, str], None] = lambda client, name, why: None  # at once
+    on_refusal: Callable[[int | None, str | None, str], None] | None = None  # client, its name, why; at once
     force: bool = False  # replace a run that `out` holds
     row_scores: RowScores | None = None  # row_scores(params, buffers): every row's score, for a ledger
     network: NetworkDescription | None = None  # what the server knows of it, for the model's files

@@ -4,7 +4,7 @@ The server plans with the ledger, and every round's record has what it comes to.
 counted more steps than it knows of (orders that a killed server had sent), never fewer.
 """
 
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,6 @@ from amsfl.clock import RoundEnd
 from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.server.clients import RegisteredClient, believed, weights
-from amsfl.flower.server.registration import NO_NEWCOMERS, Registration
 from amsfl.flower.server.reply_checks import AcceptedReply
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
@@ -41,8 +40,6 @@ class PrivacyBudget:
     def check(self, method: Method, end: RoundEnd) -> None:
         if self.mechanism is not None:
             self.mechanism.check(self.settings, method, self.policy, end)
-            if self.config.most_clients:
-                raise UserError(NO_NEWCOMERS.format("noise and budgets of privacy are"))
         limited = [name for name in ("budget_joules", "joules") if getattr(self.config, name) is not None]
         if self.clients and limited:  # it would say who was in a round
             raise UserError(
@@ -74,7 +71,15 @@ class PrivacyBudget:
             return []
         own = [client.epsilon for client in clients]
         if not self.rows:
-            return refusing(clients)
+            notes = [
+                f"client {client.name!r} keeps its rows private by an epsilon of its own, and this run does "
+                "not: set epsilon, or privacy='record'"
+                for client in clients
+                if client.epsilon is not None
+            ]
+            if 2 * len(notes) > len(clients):  # one client's word must not keep the others from training
+                raise UserError(f"{len(notes)} of {len(clients)} clients would refuse: {notes[0]}.")
+            return notes
         limits = [each for each in (self.config.epsilon, *own) if each is not None]
         if self.config.epsilon is None and any(each is None for each in own) and limits:
             raise UserError(
@@ -138,13 +143,9 @@ class PrivacyBudget:
             begun = state.ordered_steps[who] - item.job.order.steps + item.reply.steps
             state.ordered_steps[who] = max(begun, min(item.reply.taken, most))
 
-    def hear(self, state: ServerState, registration: Registration) -> None:
-        """Why clients' work could not be taken: what was not done told nothing, and one that may take no
-        further step is asked no more."""
-        for who, steps in registration.steps_not_done:
-            state.ordered_steps[who] -= steps
-        registration.steps_not_done = []
-        for item in registration.refused:
+    def hear(self, state: ServerState, refused: Iterable[Mapping[str, Any]]) -> None:
+        """Why clients' work could not be taken: one that may take no further step is asked no more."""
+        for item in refused:
             who = item["client"]
             if who is not None and self.rows and messages.SPENT in item["reason"] and self.ledger.budgets:
                 state.ordered_steps[who] = max(state.ordered_steps[who], int(self.ledger.limits[who]))
@@ -162,19 +163,3 @@ class PrivacyBudget:
     def exhausted(self, state: ServerState) -> bool:
         """Whether nobody may take another step."""
         return self.ledger.exhausted(self.units(state))
-
-
-def refusing(clients: Sequence[RegisteredClient]) -> list[str]:
-    """Notes on clients whose own epsilon forbids them a run without privacy; most of them: not such a run.
-
-    One client's word must not keep the others from training.
-    """
-    notes = [
-        f"client {client.name!r} keeps its rows private by an epsilon of its own, and this run does not: set "
-        "epsilon, or privacy='record'"
-        for client in clients
-        if client.epsilon is not None
-    ]
-    if 2 * len(notes) > len(clients):
-        raise UserError(f"{len(notes)} of {len(clients)} clients would refuse: {notes[0]}.")
-    return notes

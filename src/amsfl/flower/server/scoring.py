@@ -118,7 +118,7 @@ class ModelScorer:
         for arrival in self.transport.collect(asked, deadline, self.config.evaluate_quorum):
             order = arrival.sent.order
             if order is None or arrival.sent.key not in asked:
-                self.registration.take(state.clients, arrival)
+                self.registration.take(state, arrival)
                 continue
             scores = read(arrival, order)
             if isinstance(scores, str):

@@ -49,6 +49,9 @@ class FlowerServer:
         self.end = round_end_of(config, method, config.cohort or config.clients, options.own.round_end)
         self.privacy = PrivacyBudget(config, policy, mechanism)
         self.privacy.check(method, self.end)
+        if config.most_clients and (mechanism or config.worth):
+            why = "noise and budgets of privacy are" if mechanism else "a ledger of contributions is"
+            raise UserError(f"Clients cannot join later: {why} for those who begin. Leave most_clients out.")
         method = self.privacy.protect(for_rounds(config, method, self.end, config.clients))
         self.orders = OrderWriter(config, method, self.privacy, self.end)
         self.transport = Transport(grid, config.poll)
@@ -90,7 +93,8 @@ class FlowerServer:
             if self.writer:
                 self.writer.append(record)
                 server_state.save(self.writer, state)
-            self.options.watch(record)
+            if self.options.watch:
+                self.options.watch(record)
         return tries
 
     def round(self, state: ServerState, began: float) -> RoundRecord | None:
@@ -98,7 +102,7 @@ class FlowerServer:
         started = self.transport.now()
         self._join(state)
         results = self.open_orders.wait(state, self.planner, began)
-        self._hear_of_costs(state)
+        self.privacy.hear(state, self.registration.refused)
         if results is None:
             return None
         method = self.orders.method
@@ -131,15 +135,8 @@ class FlowerServer:
         client_state, private = sum(part.size for part in parts), self.privacy.mechanism is not None
         if not self.end.waits_for_all or by_scores or private or client_state or asks:
             return lambda: None
-        free = self.registration.admit(state.clients)  # before they are asked for scores
+        free = self.registration.admit(state)  # before they are asked for scores
         return lambda: self.open_orders.dispatch(state, self.planner, free)
-
-    def _hear_of_costs(self, state: ServerState) -> None:
-        """What late replies say of their clients' costs, and refusals of their privacy."""
-        for arrival in self.registration.late:
-            state.measured = costs.learn_late(state.measured, arrival, self.config.poll)
-        self.registration.late = []
-        self.privacy.hear(state, self.registration)
 
     def summary(self, state: ServerState, records: list[RoundRecord]) -> Summary:
         """The run in numbers, so far."""
@@ -164,7 +161,8 @@ class FlowerServer:
         name = self.names[who] if who is not None and who < len(self.names) else None
         if self.writer:
             server_state.append_refusal(self.writer, {**item, "name": name})
-        self.options.on_refusal(who, name, item["reason"])
+        if self.options.on_refusal:
+            self.options.on_refusal(who, name, item["reason"])
 
     def _begin(self, resume: bool, stack: ExitStack) -> tuple[ServerState, list[RoundRecord]]:
         state, records, out = None, list[RoundRecord](), self.options.out
@@ -189,7 +187,7 @@ class FlowerServer:
             self.writer.change(self.config.model_dump(), {}, state.round)
             self.writer.remove_summary()
         if state.status == "running":
-            self.registration.regather(state.clients)
+            self.registration.regather(state)
         return state, records
 
     def _fresh(self) -> ServerState:

@@ -14,7 +14,6 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from amsfl.flower import internals
-from amsfl.flower.arrays import ARRAY_RECORDS
 from amsfl.flower.messages import LONGEST_TEXT, Order
 
 LOOK_AROUND = 2.0  # seconds between two looks at who is still connected
@@ -47,14 +46,6 @@ def is_gone(message: Message) -> bool:
 def error_text(message: Message) -> str:
     """Why a client or Flower answered with an error; cut, since a client wrote it."""
     return (message.error.reason or "")[:LONGEST_TEXT]
-
-
-def without_arrays(arrival: Arrival) -> Arrival:
-    """The same reply, when its work is not wanted any more: only its numbers are kept."""
-    if arrival.message.has_content():
-        for name in ARRAY_RECORDS:
-            arrival.message.content.pop(name, None)
-    return arrival
 
 
 class Transport:
