@@ -35,7 +35,7 @@ from amsfl.flower.server.transport import Arrival
 LAST = 5
 LONGEST_STEP = 24 * 3600.0  # seconds; more is not believed
 SLOW = 5.0  # times the others' median, besides the steps
-GUESS = Costs(np.array([0.05]), np.array([5.0]))  # before anybody was measured: a plan needs some number
+GUESS_STEP, GUESS_REST = 0.05, 5.0  # seconds, before anybody was measured: a plan needs some number
 
 
 class MeasuredCosts(NamedTuple):
@@ -125,17 +125,10 @@ def costs(measured: MeasuredCosts) -> Costs:
     step = np.array([np.median(past) if past else np.nan for past in measured.step])
     rests = zip(measured.rest, measured.empty, strict=True)
     floor = np.array([min(past or [empty or np.nan]) for past, empty in rests])
-    return Costs(
-        _filled(np.maximum(step, 1e-6), GUESS.step_seconds[0]),
-        _filled(floor, GUESS.comm_seconds[0]) + wait(measured),
-    )
-
-
-def wait(measured: MeasuredCosts) -> float:
-    """Mean seconds that a reply waits for polls and for luck, over all clients; who waits FAR times as
-    long as the others does so by itself."""
+    # that a reply waits for polls and for luck; who waits FAR times as long as the others does so by itself
     waits = [float(np.median(past)) - min(past) for past in measured.rest if past]
-    return float(np.mean(bounded(np.array(waits), FAR))) if waits else 0.0
+    wait = float(np.mean(bounded(np.array(waits), FAR))) if waits else 0.0
+    return Costs(_filled(np.maximum(step, 1e-6), GUESS_STEP), _filled(floor, GUESS_REST) + wait)
 
 
 def _noted(columns: list[list[float]], client: int, value: float, most: float = np.inf) -> list[list[float]]:

@@ -74,8 +74,11 @@ class OrderWriter:
 
     def able(self, state: ServerState, nodes: set[int]) -> set[int]:
         """Of these nodes those whose clients may be asked for steps."""
-        odd = {client.node for client in state.clients if self.own_steps and client.own_optimizer}
-        return self.privacy.able(state, nodes) - odd
+        here = [who for who, client in enumerate(state.clients) if client.node in nodes]
+        if self.own_steps:
+            here = [who for who in here if not state.clients[who].own_optimizer]
+        most = self.privacy.allowed(state)
+        return {state.clients[who].node for who in here if most is None or most[who] >= 1}
 
     def fitted(
         self, state: ServerState, decision: Decision, cohort: Any, expected: Costs, deadline: float

@@ -108,20 +108,11 @@ class PrivacyBudget:
         share = self.settings.share(state.round, state.elapsed) if self.policy.readings else None
         return self.mechanism.allowance(self.ledger, state.ordered_steps, share)
 
-    def able(self, state: ServerState, nodes: set[int]) -> set[int]:
-        """Of these nodes those whose clients may take a step."""
-        most = self.allowed(state)
-        if most is None:
-            return nodes
-        return nodes - {client.node for client, left in zip(state.clients, most, strict=True) if left < 1}
-
-    def draw_cohort(self, state: ServerState, connected: Iterable[int]) -> Any:
+    def draw_cohort(self, state: ServerState, free: set[int]) -> Any:
         """A cohort that keeps whole clients private: each in by the same chance, whoever else is; those who
         are not connected count nothing."""
         coins = system_random.uniform(len(state.clients)) < self.part
-        free = {*connected}
-        drawn = [place for place, client in enumerate(state.clients) if coins[place] and client.node in free]
-        return np.array(drawn, int)
+        return np.flatnonzero(coins & [client.node in free for client in state.clients])
 
     def with_terms(self, order: messages.Order) -> messages.Order:
         """The order with the terms of privacy, where the mechanism has any."""

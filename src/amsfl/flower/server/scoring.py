@@ -56,9 +56,8 @@ class ModelScorer:
         """Scores by split. Where the run is not over `dispatch` is called as soon as clients were asked: what
         it sends them is behind the question, and they need not wait for the server's own scores."""
         config = self.config
-        over = state.round >= config.last_round
+        over = state.round >= config.last_round or self.orders.privacy.exhausted(state)
         over |= config.seconds is not None and self.transport.now() - began >= config.seconds
-        over |= self.orders.privacy.exhausted(state)
         over |= over_limit(config, state.spent) is not None
         model = self.orders.method.arithmetic.model(state.anchor, state.server)
         metrics, deciding = self._scores(state, model, over, dispatch)
@@ -95,8 +94,8 @@ class ModelScorer:
         if asked is None:
             return own, own
         answers = [*self.collect(state, *asked).values()]
-        mean = combined(answers, mean_by_rows)
-        deciding = combined(answers, median) if len(answers) >= MEDIAN_FROM else mean
+        mean = combined(answers)
+        deciding = combined(answers, by_median=True) if len(answers) >= MEDIAN_FROM else mean
         return (own | {"clients": mean}, own | {"clients": deciding}) if mean else (own, own)
 
     def ask(self, state: ServerState, scored: messages.Vector) -> tuple[set[str], float]:
@@ -143,7 +142,7 @@ def training(replies: Sequence[AcceptedReply], state: ServerState, registration:
         for item in replies
         if item.reply.metrics
     ]
-    mean = combined([each for each in own if len(each) > 1], mean_by_rows)
+    mean = combined([each for each in own if len(each) > 1])
     return {"training": mean} if mean else {}
 
 
@@ -190,27 +189,21 @@ def out_of_range(scores: dict[str, Any]) -> str | None:
     return f"{below[0]} {scores[below[0]]:g} is below 0" if below else None
 
 
-def combined(answers: Sequence[Scores], average: Callable[[list[float], list[float]], float]) -> Scores:
-    """Each score averaged over those who have it, and how many rows there are; {} where there are none."""
+def combined(answers: Sequence[Scores], by_median: bool = False) -> Scores:
+    """Each score's mean by rows, or median, over those who have it, and all their rows; {} for none."""
     names = sorted({name for scores in answers for name in scores} - {"rows"})
     own = [name for name in names if name not in OURS][:MOST]
-    averages = {}
+    averages = Scores()
     for name in [*(name for name in names if name in OURS), *own]:
-        having = [scores for scores in answers if name in scores]
-        averages[name] = average([each[name] for each in having], [each["rows"] for each in having])
+        pairs = [(each["rows"], each[name]) for each in answers if name in each]
+        if by_median:
+            averages[name] = float(middle(np.array([value for _, value in pairs]), np.ones(len(pairs))))
+        else:
+            averages[name] = sum(rows * value for rows, value in pairs) / sum(rows for rows, _ in pairs)
     if averages.get("mse", -1.0) >= 0:
         averages["rmse"] = averages["mse"] ** 0.5  # of all rows together; clients' own roots would not add up
     rows = sum(each["rows"] for each in answers)
     return {**averages, "rows": rows} if rows else {}
-
-
-def mean_by_rows(values: list[float], rows: list[float]) -> float:
-    return sum(row * value for row, value in zip(rows, values, strict=True)) / sum(rows)
-
-
-def median(values: list[float], rows: list[float]) -> float:
-    """The middle client's, each counting once."""
-    return float(middle(np.array(values), np.ones(len(values))))
 
 
 def deciding_split(metrics: Metrics) -> dict[str, Any]:

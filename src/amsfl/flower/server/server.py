@@ -29,7 +29,7 @@ from amsfl.flower.server.server_state import ServerState
 from amsfl.flower.server.transport import Transport
 from amsfl.planning.planner import Planner, policy_of
 from amsfl.privacy.mechanism import check_longer
-from amsfl.record import RoundRecord, RunWriter, Summary, check_free, create, reopen
+from amsfl.record import RoundRecord, RunWriter, check_free, create, reopen
 from amsfl.settings.privacy import mechanism_of
 from amsfl.settings.round_ends import for_rounds, round_end_of
 from amsfl.simulation import ServeConfig
@@ -68,10 +68,16 @@ class FlowerServer:
             state, records = self._begin(resume, stack)
             tries = self._run_rounds(state, records)
             if self.writer:
-                summary, network = self.summary(state, records), self.options.network
+                summary, network = run_record.summary(self.orders, state, records), self.options.network
                 self.writer.end(summary, run_record.files(self.orders, state, summary, network))
         if state.status == "abandoned":
-            raise self._abandoned(state, tries)
+            what = f"Every client failed in the first round, {tries} times in a row"
+            if tries < TRIES:
+                what = f"No good reply came for {self.config.patience:g} seconds after round {state.round}"
+            what += self.registration.first_reason()
+            raise UserError(
+                f"{what}; the record is kept: look at the SuperNodes, then run again with resume."
+            )
         return state, records
 
     def _run_rounds(self, state: ServerState, records: list[RoundRecord]) -> int:
@@ -138,22 +144,11 @@ class FlowerServer:
         free = self.registration.admit(state)  # before they are asked for scores
         return lambda: self.open_orders.dispatch(state, self.planner, free)
 
-    def summary(self, state: ServerState, records: list[RoundRecord]) -> Summary:
-        """The run in numbers, so far."""
-        return run_record.summary(self.orders, state, records)
-
     def _all_failed(self, state: ServerState) -> bool:
         """Whether all clients raised, and none has ever taken a step: that is the app, not a client."""
         refused = self.registration.refused
         failed = {item["client"] for item in refused if item["reason"].startswith(f"{FAILED}: ")}
         return state.round == 0 and failed >= set(range(len(state.clients)))
-
-    def _abandoned(self, state: ServerState, tries: int) -> UserError:
-        what = f"Every client failed in the first round, {tries} times in a row"
-        if tries < TRIES:
-            what = f"No good reply came for {self.config.patience:g} seconds after round {state.round}"
-        what += self.registration.first_reason()
-        return UserError(f"{what}; the record is kept: look at the SuperNodes, then run again with resume.")
 
     def _on_refusal(self, item: dict[str, Any]) -> None:
         """Printed and written at once: the round that it belongs to may never end."""
@@ -203,7 +198,7 @@ class FlowerServer:
         # a round takes more gradients than steps: the reading's, and at first the opening's
         more = readings + (method.arithmetic.opening is not None)
         empty = (ping(self.registration, registered) + more * np.array(speeds)).tolist()
-        memory, measured = self._plan_for(registered).start(), costs.start(len(registered), speeds, empty)
+        memory, measured = self.plan_for(registered).start(), costs.start(len(registered), speeds, empty)
         server, step = pieces.first_state(method, anchor), anchor[:0]
         if readings or method.private_rows is not None:
             step = vector_files.each(lambda x: 0 * x, anchor)
@@ -224,7 +219,7 @@ class FlowerServer:
         state.add_clients([clients.registered_client(*pair) for pair in fresh.items()])
         state.measured = costs.add_clients(state.measured, [hello.step_seconds for hello in fresh.values()])
         self._meet(state.clients, state.anchor.size)
-        self.planner = self._plan_for(state.clients)
+        self.planner = self.plan_for(state.clients)
         state.memory = state.memory.grown(self.planner.start())
         for who, client in enumerate(state.clients[first:], first):
             self.registration.notes.append(f"client {who} ({client.name!r}) joined after round {state.round}")
@@ -240,7 +235,7 @@ class FlowerServer:
                 self.registration.refuse(who, f"optimizer: its own cannot do {title}'s steps")
         self.transport.reply_bytes = 4 * size
 
-    def _plan_for(self, registered: list[RegisteredClient]) -> Planner:
+    def plan_for(self, registered: list[RegisteredClient]) -> Planner:
         if self.options.plan_by is not None:
             return self.options.plan_by(clients.weights(registered))
         return self.orders.planner(registered)
@@ -249,4 +244,4 @@ class FlowerServer:
         """One that asks nobody for more steps than its privacy has left."""
         notes = self.privacy.open(state.clients, state.anchor.size, state.buffers)
         self.registration.notes += notes
-        return self.privacy.limit(self._plan_for(state.clients), state)
+        return self.privacy.limit(self.plan_for(state.clients), state)
