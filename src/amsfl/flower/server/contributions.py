@@ -17,7 +17,6 @@ from amsfl.flower.server.options import RowScores
 from amsfl.flower.server.round_results import RoundResults, plain_steps
 from amsfl.flower.server.scoring import ModelScorer, deciding_split
 from amsfl.flower.server.server_state import ServerState
-from amsfl.flower.server.update import Aggregation
 from amsfl.simulation.components import check_ledger
 from amsfl.simulation.round_record import mix_of
 from amsfl.worth import ledger, looks
@@ -43,14 +42,15 @@ class Contributions:
             )
 
     def parts(
-        self, how: Aggregation, state: ServerState, results: RoundResults, anchor: Vector
+        self, state: ServerState, results: RoundResults, anchor: Vector
     ) -> tuple[ledger.RoundParts, Vector] | None:
         """What the move to this anchor is made of."""
         if not self.on or not results.replies:
             return None
         shares, steps = clients.weights(state.clients)[results.cohort], plain_steps(results.replies)
-        aged = [how.weight(item.age) if item.age else 1.0 for item in results.replies]
-        counts = np.array(mix_of(how.method, shares, steps) or shares) * aged
+        orders = self.scorer.orders
+        aged = [orders.end.weight(item.age) if item.age else 1.0 for item in results.replies]
+        counts = np.array(mix_of(orders.method, shares, steps) or shares) * aged
         path = [np.nan if item.lr is None else item.lr * item.reply.steps for item in results.replies]
         deltas = np.stack([item.upload.delta for item in results.replies])
         parts = ledger.RoundParts(results.cohort, counts, deltas, np.array(path))

@@ -4,7 +4,6 @@ how long an exchange takes them."""
 from collections import Counter
 from collections.abc import Sequence
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -51,7 +50,10 @@ def first_model(registration: Registration, registered: list[RegisteredClient]) 
 
 def choose_model(models: Sequence[tuple[int, Hello]]) -> tuple[Hello, list[int]]:
     """Of a form that most clients have, and of usual length; and the clients whose form is another."""
-    forms = [_form(hello) for _, hello in models]
+    forms = []  # what models must have in common to be averaged
+    for _, hello in models:
+        buffers = sorted((name, part.shape, str(part.dtype)) for name, part in hello.buffers.items())
+        forms.append((hello.model.size, hello.tensors, tuple(buffers)))
     form, votes = Counter(forms).most_common(1)[0]
     if len(models) > 1 and votes == 1:
         sizes = ", ".join(f"client {who} {hello.model.size:,}" for who, hello in models)
@@ -63,12 +65,6 @@ def choose_model(models: Sequence[tuple[int, Hello]]) -> tuple[Hello, list[int]]
     by_length = sorted(agreeing, key=lambda hello: square(hello.model))
     others = [who for (who, _), each in zip(models, forms, strict=True) if each != form]
     return by_length[(len(by_length) - 1) // 2], others
-
-
-def _form(hello: Hello) -> tuple[Any, ...]:
-    """What models must have in common to be averaged."""
-    buffers = sorted((name, part.shape, str(part.dtype)) for name, part in hello.buffers.items())
-    return hello.model.size, hello.tensors, tuple(buffers)
 
 
 def unfit_model(hello: Hello) -> str | None:

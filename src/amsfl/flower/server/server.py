@@ -111,13 +111,11 @@ class FlowerServer:
         self.privacy.hear(state, self.registration.refused)
         if results is None:
             return None
-        method = self.orders.method
-        how = update.Aggregation(method, self.end.weight, self.privacy.server_noise(state))
-        results, model = update.settle(how, state, results, self.open_orders.refuse)
+        results, model = update.settle(self.orders, state, results, self.open_orders.refuse)
         self.not_finite = self.not_finite + 1 if model is None else 0
         if model is None:
             return None
-        parts = self.contributions.parts(how, state, results, model.anchor)
+        parts = self.contributions.parts(state, results, model.anchor)
         results, model = update.move(state, results, model), None
         results = update.learn(state, self.orders, self.planner, results)
         self.contributions.enter(state, parts)

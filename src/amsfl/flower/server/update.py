@@ -7,7 +7,6 @@ import numpy as np
 
 from amsfl import clock, protocol
 from amsfl.clock.costs import MEGABYTE
-from amsfl.clock.staleness import Weight
 from amsfl.combine import middle
 from amsfl.core import Reading, Upload
 from amsfl.drift.plausibility import FAR
@@ -23,7 +22,6 @@ from amsfl.planning.planner import Planner
 from amsfl.record.tensors import release
 
 LONG = 3.0  # times clients' own gradients: their mean is no longer than they are, but for noise
-Noise = tuple[Any, Any] | None  # what keeps whole clients private (protocol.settle)
 
 
 class NextModel(NamedTuple):
@@ -44,25 +42,17 @@ def _floats(buffers: Buffers) -> list[Vector]:
     return [part for part in buffers.values() if part.dtype.kind == "f"]
 
 
-class Aggregation(NamedTuple):
-    """How this run's server makes a model."""
-
-    method: Method
-    weight: Weight  # of an upload by its age
-    noise: Noise = None
-
-
 def settle(
-    how: Aggregation, state: ServerState, results: RoundResults, refuse: Callable[[int, str], None]
+    orders: OrderWriter, state: ServerState, results: RoundResults, refuse: Callable[[int, str], None]
 ) -> tuple[RoundResults, NextModel | None]:
     """The next model, and the results that it is made of; None where no finite one can be made.
 
     A model that is not finite is never kept: the client whose numbers are largest is refused, until the model
     of the others is finite.
     """
-    while results.replies or how.noise is not None:
+    while results.replies or orders.privacy.clients:
         with np.errstate(all="ignore"):
-            model = combine(how, state, results.replies)
+            model = combine(orders, state, results.replies)
         if model.finite:
             return results, model
         if not results.replies:
@@ -80,24 +70,24 @@ def _largest(item: AcceptedReply) -> float:
     return float(max([*parts, *floats, *map(abs, item.reply.reading), item.reply.effective]))
 
 
-def combine(how: Aggregation, state: ServerState, replies: Sequence[AcceptedReply]) -> NextModel:
+def combine(orders: OrderWriter, state: ServerState, replies: Sequence[AcceptedReply]) -> NextModel:
     """The next model, in float32 and in the clients' order, as the loop engine has it.
 
     Where whole clients are private the model moves by noise alone if nobody's work is there, since that
     nobody was there is a secret.
     """
-    method, anchor = how.method, state.anchor
+    method, anchor, noise = orders.method, state.anchor, orders.privacy.server_noise(state)
     who = np.array([item.client for item in replies], int)
     shares = np.asarray(clients.weights(state.clients)[who], np.float32)
     counts = np.asarray(plain_steps(replies), np.float32)
-    reading = None if how.noise is not None else _readings(replies, np.float32)
-    if how.noise is not None:
+    reading = None if noise is not None else _readings(replies, np.float32)
+    if noise is not None:
         shares, counts = (np.append(part, np.float32(0)) for part in (shares, counts))
 
     def uploads(piece: slice) -> Iterator[Upload]:
         """One at a time: they may be on disk."""
         for item in replies:
-            weight, (delta, extra, delta_sq) = np.float32(how.weight(item.age)), item.upload
+            weight, (delta, extra, delta_sq) = np.float32(orders.end.weight(item.age)), item.upload
             sent = Upload(delta[piece], extra[piece], delta_sq)
             if item.age or weight != 1:
                 began = item.job.model.anchor[piece] if item.age else None
@@ -107,12 +97,12 @@ def combine(how: Aggregation, state: ServerState, replies: Sequence[AcceptedRepl
                 yield protocol.complete(method, sent, done, length)
             finally:  # also when nobody asks for another one
                 release(delta)
-        if how.noise is not None:
+        if noise is not None:
             nothing = np.zeros_like(anchor)
             yield Upload(nothing, nothing[:0], np.float32(0))
 
-    history = None if how.noise is not None else state.history[who]
-    cohort = protocol.CohortWork((), shares, counts, reading=reading, private=how.noise, history=history)
+    history = None if noise is not None else state.history[who]
+    cohort = protocol.CohortWork((), shares, counts, reading=reading, private=noise, history=history)
     total, server, weighed, settled = pieces.combine(method, state.server, cohort, anchor.size, uploads)
     moved, server = pieces.aggregate(method, anchor, total, shares, counts, server)
     buffers = {
