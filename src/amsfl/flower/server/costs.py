@@ -11,13 +11,10 @@ the last rounds: one bad round moves neither.
 A client's word is held against the server's own clock: steps cannot have taken longer than their reply, and
 where a rule doubts clients, nobody's reply takes SLOW times what the others' take besides their steps: what
 is beyond that were its steps, whatever it says of them.
-Late replies teach as well as those in time, and one that never came says that its steps take longer than
-was waited for it. Scoring a model is an exchange of its own, and its whole time is what is remembered.
 
-Besides seconds, clients spend joules, megabytes and money. Bytes are counted as they travel. Joules and money
-are known where every client has said what a step or a megabyte costs it; where some have not, nothing is
-guessed, and a note says who. What one says is believed up to FAR times the others' median, and what is no
-amount counts as theirs: nobody spends the others' budget by its word, nor keeps them from having one.
+Joules and money are known where every client has said what a step or a megabyte costs it; where some have
+not, nothing is guessed. What one says is believed up to FAR times the others' median, and what is no amount
+counts as theirs: nobody spends the others' budget by its word, nor keeps them from having one.
 """
 
 from collections.abc import Mapping, Sequence

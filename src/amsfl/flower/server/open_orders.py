@@ -13,7 +13,7 @@ import numpy as np
 from flwr.app import MessageType
 
 from amsfl import protocol
-from amsfl.clock import Waiting, results_taken
+from amsfl.clock import Waiting, client_seconds, results_taken
 from amsfl.clock.round_end import UNGROUPED
 from amsfl.flower import messages
 from amsfl.flower.server import clients, costs
@@ -35,8 +35,7 @@ class OpenOrders:
     def __init__(self, orders: OrderWriter, registration: Registration):
         self.orders, self.registration, self.transport = orders, registration, registration.transport
         self.config, self.end = orders.config, orders.end
-        # each client is planned by what its own seconds are worth
-        self.apart = orders.policy.readings and self.end.overlap
+        self.apart = orders.policy.readings and self.end.overlap  # each client has a plan of its own
         self.drops_late = self.end.late == "drop" or self.end.waits_for_all
         self.jobs: dict[int, OpenOrder] = {}  # by client
         self.arrived: list[AcceptedReply] = []
@@ -116,9 +115,9 @@ class OpenOrders:
             foreseen = self.orders.foreseen(state, decision, group, expected)
             limit = self.orders.deadline(foreseen, state.round)
             decision, seconds = self.orders.fitted(state, decision, group, expected, limit)
-            alone = expected.step_seconds[group] * decision.steps + expected.comm_seconds[group]
-            more = {"predicted_client_seconds": alone.tolist()}
-            self._send(state, group, decision._replace(explain=decision.explain | more), seconds, limit)
+            alone = client_seconds(expected, group, decision.steps).tolist()
+            explain = decision.explain | {"predicted_client_seconds": alone}
+            self._send(state, group, decision._replace(explain=explain), seconds, limit)
             limits.append(limit)
             self.plan_seconds = max(self.plan_seconds, float(decision.predicted_seconds))
             if all(state.measured.step[who] for who in group):
@@ -135,12 +134,14 @@ class OpenOrders:
             accepted = max(order.accepted, self.accepted.get(who, -1))
             orders.append(order._replace(round=max(state.round, accepted + 1), accepted=accepted))
         needs = self.orders.needs_direction(state, orders)
-        judge, everyone = state.memory.judge, len(state.clients)
-        correction = protocol.corrects(self.orders.method, judge, state.round, everyone, needs)
-        correction &= state.corrects_well
+        method, judge, everyone = self.orders.method, state.memory.judge, len(state.clients)
+        correction = protocol.corrects(method, judge, state.round, everyone, needs) and state.corrects_well
+        # the server's state travels where clients work with it, the last global step to those who need it
+        nothing, works = model.anchor[:0], correction or method.arithmetic.second is None
+        server = protocol.sent_state(method, model.server, model.anchor) if works else nothing
         for direction in sorted({*needs}):
             some = [order for order, each in zip(orders, needs, strict=True) if each == direction]
-            sent = self.orders.sent(model, direction, correction)
+            sent = model._replace(server=server, direction=model.direction if direction else nothing)
             packed = zip(some, messages.pack_orders(some, sent), strict=True)
             letters += [(state.clients[order.client].node, order, content) for order, content in packed]
             self.bytes_down += 4.0 * (sent.anchor.size + sent.server.size + sent.direction.size) * len(some)
@@ -208,8 +209,7 @@ class OpenOrders:
             self._drop(job)
 
     def _drop(self, job: OpenOrder) -> None:
-        work = DroppedWork(job.order.client, job.sent_at, self.transport.now(), job.order.steps)
-        self.dropped.append(work)
+        self.dropped.append(DroppedWork(job.order.client, job.sent_at, self.transport.now(), job.order.steps))
 
     def _nothing(self, state: ServerState, began: float) -> RoundResults | None:
         """Nobody's work: no round, but where whole clients are private, since that is a secret then."""
@@ -218,17 +218,16 @@ class OpenOrders:
         return self._results(state, [], began) if self.orders.privacy.clients else None
 
     def _results(self, state: ServerState, taken: Sequence[AcceptedReply], began: float) -> RoundResults:
-        """As a round's record has it: where clients do not wait for each other with a timeline, in seconds
-        since the run `began`."""
+        """With a timeline where clients do not wait for each other, in seconds since the run `began`."""
         self._give_up_on(self.absent, "gone")
         if self.drops_late:
             self._give_up_on(self.jobs, "late")
-        dropped, now, timeline = self.dropped, self.transport.now(), dict[str, Any]()
+        dropped, now = self.dropped, self.transport.now()
+        explain, timeline = dict[str, Any](), dict[str, Any]()
         replies = [each._replace(age=state.round - each.job.version) for each in taken]
         jobs = [each.job for each in taken]
-        explain = (
-            jobs[-1].shared | {key: [job.own[key] for job in jobs] for key in jobs[-1].own} if jobs else {}
-        )
+        if jobs:
+            explain = jobs[-1].shared | {key: [job.own[key] for job in jobs] for key in jobs[-1].own}
         if self.end.waits_for_all:
             over = now if dropped or not replies else max(item.arrived_at for item in replies)
             seconds, plan_seconds = over - self.started, self.plan_seconds

@@ -133,17 +133,6 @@ class OrderWriter:
             method="fedavg", options={}, transmit="", own_optimizer=False, momentum=0.0, weight_decay=0.0
         )
 
-    def sent(
-        self, model: messages.GlobalModel, direction: bool, correction: bool = False
-    ) -> messages.GlobalModel:
-        """What of the model travels: the method's server state only where clients work with it, and the last
-        global step only to those who need it."""
-        nothing, works = model.anchor[:0], correction or self.method.arithmetic.second is None
-        return model._replace(
-            server=protocol.sent_state(self.method, model.server, model.anchor) if works else nothing,
-            direction=model.direction if direction else nothing,
-        )
-
     def needs_direction(self, state: ServerState, orders: Sequence[messages.Order]) -> list[bool]:
         """Which of these orders' clients must be sent the last global step."""
         if not self.readings or self.method.private_rows:  # nobody reads along it
