@@ -192,7 +192,7 @@ class FlowerServer:
         anchor = first.model
         self._meet(registered, anchor.size)
         method, readings = self.orders.method, self.orders.readings
-        speeds = [self.registration.speeds[client.name] for client in registered]
+        speeds = [self.registration.speeds.get(client.name, 0.0) for client in registered]
         # a round takes more gradients than steps: the reading's, and at first the opening's
         more = readings + (method.arithmetic.opening is not None)
         empty = (ping(self.registration, registered) + more * np.array(speeds)).tolist()
