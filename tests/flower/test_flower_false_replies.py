@@ -134,7 +134,8 @@ def test_a_malformed_record_is_refused_before_it_is_walked(record: Any) -> None:
     method, order = methods.make("amsfl"), arrival.sent.order
     assert order is not None
     began = time.process_time()
-    verdict = reply_checks.accept(method, order, messages.GlobalModel(START, START[:0], START, {}), arrival)
+    job = reply_checks.OpenOrder(order, messages.GlobalModel(START, START[:0], START, {}))
+    verdict = reply_checks.accept(method, job, arrival)
     assert isinstance(verdict, str) and len(verdict) < 5000 and short(verdict).isprintable()
     assert time.process_time() - began < 1.0  # milliseconds; it was seconds a megabyte
 
@@ -246,7 +247,9 @@ def test_three_thousand_false_replies_of_a_hundred_kinds() -> None:
     for number in range(3000):
         reply = Message(messages.pack_reply(honest), reply_to=asked)
         every[number % len(every)](reply.content)
-        verdict = reply_checks.accept(method, order, model, transport.Arrival(sent, reply, 5.0))
+        verdict = reply_checks.accept(
+            method, reply_checks.OpenOrder(order, model), transport.Arrival(sent, reply, 5.0)
+        )
         if isinstance(verdict, str):
             refused += 1
             assert 0 < len(short(verdict)) <= LONGEST_REASON

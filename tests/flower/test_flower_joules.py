@@ -17,6 +17,7 @@ from amsfl.flower.deploy.recipe import DeploySettings, client_speeds
 from amsfl.flower.deploy.run import _node_configs
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server.options import ServerOptions
+from amsfl.flower.server.run_record import summary
 from amsfl.flower.server.server import FlowerServer
 from amsfl.simulation import serve_config
 
@@ -57,7 +58,7 @@ def served(
     config = serve_config({**ALIKE, "poll": 0.001, **settings})
     server = FlowerServer(InProcessGrid(CLIENT, nodes), config, ServerOptions(start=TASK.start()[0], out=out))
     state, records = server.run(resume)
-    return state, records, server.summary(state, records)
+    return state, records, summary(server.orders, state, records)
 
 
 @pytest.mark.parametrize("how", [{"method": "fedavg"}, {"method": "scaffold"}])

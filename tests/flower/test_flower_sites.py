@@ -22,6 +22,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
 from amsfl import methods, record
+from amsfl.clock.round_end import wait_for_all
 from amsfl.core import UserError
 from amsfl.flower import NumpyTrainer, arrays, messages, numpy_client, serve
 from amsfl.flower.client import app as client_module
@@ -182,7 +183,7 @@ def test_two_thousand_mutated_replies_are_refused_with_a_reason_or_harmless() ->
         reply = Message(messages.pack_reply(honest), reply_to=asked)
         mutate(reply.content, rng)
         arrival = transport.Arrival(transport.SentMessage(1000, "train", order, 0.0), reply, 5.0)
-        verdict = reply_checks.accept(method, order, model, arrival)
+        verdict = reply_checks.accept(method, reply_checks.OpenOrder(order, model), arrival)
         measured = costs.learn_late(measured, arrival, 0.2)  # the same reply after its round
         if isinstance(verdict, str):
             refused += 1
@@ -286,7 +287,8 @@ def test_claimed_rows_weigh_at_most_a_hundred_times_the_others() -> None:
 
 def test_deadlines_have_an_upper_bound() -> None:
     config, method = serve_config(SETTINGS), methods.make("fedavg")
-    writer = orders.OrderWriter(config, method, False, PrivacyBudget(config, policy_of(config, method), None))
+    budget = PrivacyBudget(config, policy_of(config, method), None)
+    writer = orders.OrderWriter(config, method, budget, wait_for_all())
     assert writer.deadline(1e9) == 86400 and writer.deadline(1.0) == 30 and writer.deadline(None) == 300
 
 

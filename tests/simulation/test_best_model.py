@@ -11,10 +11,11 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 from safetensors.numpy import load_file
 
 from amsfl import portable
+from amsfl.clock.round_end import wait_for_all
 from amsfl.core import UserError
 from amsfl.flower import NumpyTrainer, messages, numpy_client, serve
 from amsfl.flower.in_process import InProcessGrid
-from amsfl.flower.server import best_model, orders
+from amsfl.flower.server import first_model, orders, run_record, scoring
 from amsfl.flower.server.privacy_budget import PrivacyBudget
 from amsfl.methods import make
 from amsfl.planning.planner import policy_of
@@ -72,8 +73,8 @@ def test_what_the_best_is_judged_by(by: str, want: int) -> None:
     state, _ = serve(InProcessGrid(CLIENT, NODES), {**SETTINGS, "rounds": 4, "judge_by": by}, evaluate)
     assert state.best_round == want
     config = serve_config({})
-    assert best_model.score({"clients": {"mse": 2.0}}, config) == -2 and best_model.score({}, config) is None
-    assert best_model.score({"clients": {"mae": 2.0, "r2": 0.5}}, serve_config({"score": "mae"})) == -2
+    assert scoring.worth({"clients": {"mse": 2.0}}, config) == -2 and scoring.worth({}, config) is None
+    assert scoring.worth({"clients": {"mae": 2.0, "r2": 0.5}}, serve_config({"score": "mae"})) == -2
 
 
 def test_settings_that_mean_nothing_are_sentences() -> None:
@@ -83,7 +84,8 @@ def test_settings_that_mean_nothing_are_sentences() -> None:
         with pytest.raises(UserError, match="write seconds"):
             serve_config({"give_up": wrong})
     config, method = serve_config({"give_up": "600,120,60"}), make("fedavg")
-    writer = orders.OrderWriter(config, method, False, PrivacyBudget(config, policy_of(config, method), None))
+    budget = PrivacyBudget(config, policy_of(config, method), None)
+    writer = orders.OrderWriter(config, method, budget, wait_for_all())
     assert [writer.deadline(1e6, number) for number in range(4)] == [600, 120, 60, 60]
     evaluate, _ = scored()
     _, records = serve(InProcessGrid(CLIENT, NODES), {**SETTINGS, "rounds": 1, "judge_by": "auc"}, evaluate)
@@ -93,8 +95,8 @@ def test_settings_that_mean_nothing_are_sentences() -> None:
 def test_names_that_do_not_fit_are_not_kept() -> None:
     Leaf = messages.TensorSpec
     whole = (Leaf("a", (2, 3)), Leaf("b", ()), Leaf("tied", (2, 3), "a"))
-    assert best_model.check(whole, 7) is None
-    named = best_model.named(list(whole), np.arange(7), {"count": np.array(3)})
+    assert first_model.unfit_names(whole, 7) is None
+    named = run_record.named(list(whole), np.arange(7), {"count": np.array(3)})
     assert named["b"] == 6 and named["tied"].tolist() == [[0, 1, 2], [3, 4, 5]] and named["count"] == 3
     for leaves, size in (
         (whole, 8),
@@ -104,7 +106,7 @@ def test_names_that_do_not_fit_are_not_kept() -> None:
         ((Leaf("a", (3,)), Leaf("b", (3,), "c")), 3),
         ((Leaf("a", (-1,)), Leaf("b", (-1,))), -2),
     ):
-        assert best_model.check(leaves, size)
+        assert first_model.unfit_names(leaves, size)
     hello = messages.Hello("0", 5, np.zeros(7, np.float32), {}, True, whole)
     back = messages.unpack_hello(messages.pack_hello(hello))
     assert back.tensors == whole and back.own_optimizer

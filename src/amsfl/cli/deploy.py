@@ -61,7 +61,7 @@ def deploy(
     """
     from amsfl.flower.deploy.recipe import DeploySettings, client_speeds
     from amsfl.flower.deploy.run import describe, launch
-    from amsfl.flower.server.best_model import deciding_split
+    from amsfl.flower.server.scoring import deciding_split
     from amsfl.track import make
     from amsfl.worth.against_fedavg import sentence
 

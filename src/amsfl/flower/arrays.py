@@ -17,10 +17,7 @@ from amsfl.core import UserError
 from amsfl.flower.vector_files import Vector, file_of
 
 Buffers = dict[str, Vector]
-HEADERS = {
-    (1, 0): np.lib.format.read_array_header_1_0,
-    (2, 0): np.lib.format.read_array_header_2_0,
-}
+HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 NOTHING = np.zeros(0, np.float32)
 SMALL = 1 << 20  # bytes: arrays that weigh less together travel within their record
 LONGEST_HEADER = 12_000  # bytes of numpy's format before the numbers
@@ -61,17 +58,14 @@ def arrays(content: RecordDict, name: str) -> Buffers:
     """Arrays by name, whichever way they came."""
     record: Any = content.get(name, ArrayRecord())
     if isinstance(record, ArrayRecord):
-        return {str(key): numbers(_bytes(part)) for key, part in record.items()}
+        kinds = {part.stype for part in record.values()} - {"numpy.ndarray"}
+        if kinds:
+            raise ValueError(f"an array of kind {min(kinds)!r}")
+        return {str(key): numbers(part.data) for key, part in record.items()}
     inside: dict[str, Any] = dict(record.items()) if isinstance(record, ConfigRecord) else {"": None}
     if all(isinstance(part, bytes) for part in inside.values()):
         return {str(key): numbers(part) for key, part in inside.items()}
     raise TypeError(f"{name} is a {type(record).__name__}, and holds no arrays")
-
-
-def _bytes(part: Array) -> bytes:
-    if part.stype != "numpy.ndarray":
-        raise ValueError(f"an array of kind {part.stype!r}")
-    return part.data
 
 
 def numbers(data: bytes) -> Vector:

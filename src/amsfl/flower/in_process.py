@@ -9,6 +9,7 @@ replies, one after another; contexts live as long as the grid, as they do on a S
 
 import traceback
 from collections.abc import Iterable, Sequence
+from itertools import count
 from secrets import randbits
 from typing import Any
 
@@ -29,14 +30,12 @@ class InProcessGrid(Grid):
         task.run_id, task.node_id, task.task_id = randbits(63), 1, 1  # a rehearsal is a Flower run of its own
         self.app = app
         self.contexts = {
-            1000 + place: Context(
-                task.run_id, 1000 + place, dict(config), RecordDict(), dict(run_config or {})
-            )
-            for place, config in enumerate(nodes)
+            node: Context(task.run_id, node, dict(config), RecordDict(), dict(run_config or {}))
+            for node, config in enumerate(nodes, 1000)
         }
         self.posted: dict[str, Message] = {}
         self.shown: set[str] = set()  # errors whose tracebacks were printed
-        self.count = 0
+        self.numbers = count(1)
 
     def get_node_ids(self) -> Iterable[int]:
         return list(self.contexts)
@@ -44,8 +43,7 @@ class InProcessGrid(Grid):
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         ids = []
         for message in messages:
-            self.count += 1
-            key = f"message-{self.count}"
+            key = f"message-{next(self.numbers)}"
             message.metadata.__dict__["_message_id"] = key
             self.posted[key] = message
             ids.append(key)

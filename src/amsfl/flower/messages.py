@@ -23,10 +23,15 @@ from amsfl.flower.arrays import typed as typed
 from amsfl.flower.vector_files import Vector as Vector
 from amsfl.privacy import Terms
 
+Kinds = dict[str, type]
 OPTION = "option."  # prefix of a method's hyper-parameters in the order
 SPENT = "privacy is spent"  # how a site begins that may not take a further step
 OPTIONAL = {"momentum": 0.0, "weight_decay": 0.0, "cut": 1.0}  # fields of an order, left out at these values
 PRIVACY = "privacy."  # prefix of the terms of privacy in the order
+# the numbers of a reply and of a hello: those that are always there, and those that may be missing
+REPORT = {"steps": int, "rows": int, "lost_state": int, "step_seconds": float, "compute_seconds": float}
+REPORT_MORE = {"plain_steps": float, "skipped": int, "taken": int, "held_rows": int}
+HELLO, HELLO_MORE = {"name": str, "rows": int}, {"step_seconds": float, "epsilon": float, "open": str}
 
 
 class Order(NamedTuple):
@@ -149,19 +154,25 @@ def _popped(fields: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {key.removeprefix(prefix): fields.pop(key) for key in [*fields] if key.startswith(prefix)}
 
 
+def _packed(record: Reply | Hello, always: Kinds, more: Kinds) -> dict[str, Any]:
+    """Its fields as they travel: of those that may be missing only what says something."""
+    given, usual = record._asdict(), record._field_defaults
+    fields = [*always, *(name for name in more if given[name] != usual[name])]
+    return {name: (always | more)[name](given[name]) for name in fields}
+
+
+def _unpacked(fields: Mapping[str, Any], always: Kinds, more: Kinds) -> dict[str, Any]:
+    own = {name: kind(fields[name]) for name, kind in always.items()}
+    return own | {name: kind(fields[name]) for name, kind in more.items() if name in fields}
+
+
 def pack_reply(reply: Reply) -> RecordDict:
-    report: dict[str, Any] = {key: float(value) for key, value in reply.reading._asdict().items()}
-    report |= {"steps": int(reply.steps), "rows": int(reply.rows), "lost_state": int(reply.lost_state)}
-    report |= {"step_seconds": float(reply.step_seconds), "compute_seconds": float(reply.compute_seconds)}
-    report |= {} if reply.plain_steps is None else {"plain_steps": float(reply.plain_steps)}
-    report |= {"skipped": int(reply.skipped)} if reply.skipped else {}
-    report |= {name: int(getattr(reply, name)) for name in ("taken", "held_rows") if getattr(reply, name)}
-    echo: dict[str, Any] = {"run": reply.run, "round": reply.round, "client": reply.client}
+    reading = {key: float(value) for key, value in reply.reading._asdict().items()}
     return records(
-        echo=ConfigRecord(echo),
+        echo=ConfigRecord({"run": reply.run, "round": reply.round, "client": reply.client}),
         upload=pack_nonempty(reply.parts),
         buffers=pack_arrays(reply.buffers),
-        report=MetricRecord(report),
+        report=MetricRecord(reading | _packed(reply, REPORT, REPORT_MORE)),
         metrics=MetricRecord({key: float(value) for key, value in reply.metrics.items()}),
     )
 
@@ -170,6 +181,8 @@ def unpack_reply(content: RecordDict) -> Reply:
     """Raises for anything that is not a reply; what is one may still be refused, see reply_checks.py."""
     check_sizes(content)
     echo, report = scalars(content, "echo"), scalars(content, "report")
+    numbers = _unpacked(report, REPORT, REPORT_MORE)
+    metrics = scalars(content, "metrics") if "metrics" in content else {}
     return Reply(
         str(echo["run"]),
         int(echo["round"]),
@@ -177,71 +190,36 @@ def unpack_reply(content: RecordDict) -> Reply:
         arrays(content, "upload"),
         arrays(content, "buffers"),
         Reading(*(float(report[name]) for name in Reading._fields)),
-        int(report["steps"]),
-        int(report["rows"]),
-        float(report["step_seconds"]),
-        float(report["compute_seconds"]),
-        bool(report["lost_state"]),
-        float(report["plain_steps"]) if "plain_steps" in report else None,
-        int(report.get("skipped", 0)),
-        {str(key): float(value) for key, value in scalars(content, "metrics").items()}
-        if "metrics" in content
-        else {},
-        int(report.get("taken", 0)),
-        int(report.get("held_rows", 0)),
+        metrics={str(key): float(value) for key, value in metrics.items()},
+        **numbers | {"lost_state": bool(numbers["lost_state"])},
     )
 
 
 def pack_hello(hello: Hello) -> RecordDict:
-    fields: dict[str, Any] = {"name": hello.name, "rows": int(hello.rows)}
-    fields |= {"own_optimizer": hello.own_optimizer}
-    fields |= {"step_seconds": float(hello.step_seconds)} if hello.step_seconds else {}
-    fields |= {} if hello.epsilon is None else {"epsilon": float(hello.epsilon)}
-    fields |= {"open": hello.open} if hello.open else {}
-    fields |= {name: float(value) for name, value in hello.spends.items()}
+    fields = _packed(hello, HELLO | {"own_optimizer": bool}, HELLO_MORE)
+    leaves = hello.tensors
+    names, aliases = [leaf.name for leaf in leaves], [leaf.alias for leaf in leaves]
+    shapes = ["x".join(map(str, leaf.shape)) for leaf in leaves]
+    named: dict[str, Any] = {"names": names, "shapes": shapes, "aliases": aliases}
     return records(
-        hello=ConfigRecord(fields),
+        hello=ConfigRecord(fields | {name: float(value) for name, value in hello.spends.items()}),
         model=pack_nonempty({"anchor": hello.model}),
         buffers=pack_arrays(hello.buffers),
-        tensors=_packed(hello.tensors),
-    )
-
-
-def _packed(tensors: tuple[TensorSpec, ...]) -> ConfigRecord:
-    if not tensors:
-        return ConfigRecord()
-    return ConfigRecord(
-        {
-            "names": [leaf.name for leaf in tensors],
-            "shapes": ["x".join(map(str, leaf.shape)) for leaf in tensors],
-            "aliases": [leaf.alias for leaf in tensors],
-        }
+        tensors=ConfigRecord(named if leaves else {}),
     )
 
 
 def unpack_hello(content: RecordDict) -> Hello:
     check_sizes(content)
-    hello, anchor = scalars(content, "hello"), arrays(content, "model").get("anchor", NOTHING)
-    own_optimizer = bool(hello.get("own_optimizer", False))
-    tensors = _leaves(scalars(content, "tensors")) if "tensors" in content else ()
-    speed = float(hello.get("step_seconds", 0.0))
+    hello, tensors = scalars(content, "hello"), scalars(content, "tensors") if "tensors" in content else {}
+    columns = [tensors[name] for name in ("names", "shapes", "aliases")] if tensors else []
     return Hello(
-        str(hello["name"]),
-        int(hello["rows"]),
-        anchor,
-        arrays(content, "buffers"),
-        own_optimizer,
-        tensors,
-        speed,
-        float(hello["epsilon"]) if "epsilon" in hello else None,
-        str(hello.get("open", "")),
-        {name: float(hello[name]) for name in SPENDING if name in hello},
-    )
-
-
-def _leaves(fields: Mapping[str, Any]) -> tuple[TensorSpec, ...]:
-    rows = zip(fields["names"], fields["shapes"], fields["aliases"], strict=True)
-    return tuple(
-        TensorSpec(str(name), tuple(int(size) for size in shape.split("x") if size), str(alias))
-        for name, shape, alias in rows
+        model=arrays(content, "model").get("anchor", NOTHING),
+        buffers=arrays(content, "buffers"),
+        tensors=tuple(
+            TensorSpec(str(name), tuple(int(size) for size in shape.split("x") if size), str(alias))
+            for name, shape, alias in zip(*columns, strict=True)
+        ),
+        spends={name: float(hello[name]) for name in SPENDING if name in hello},
+        **_unpacked(hello, HELLO, HELLO_MORE | {"own_optimizer": bool}),
     )

@@ -25,9 +25,9 @@ class Metrics:
         self.lock = threading.Lock()
 
     def add(self, name: str, amount: float = 1.0, /, **labels: str) -> None:
+        key = tuple(sorted(labels.items()))
         with self.lock:
-            each, key = self.values[name], tuple(sorted(labels.items()))
-            each[key] = each.get(key, 0.0) + amount
+            self.values[name][key] = self.values[name].get(key, 0.0) + amount
 
     def set(self, name: str, value: float, /, **labels: str) -> None:
         with self.lock:

@@ -25,8 +25,7 @@ from amsfl.flower import scores as flower_scores
 from amsfl.flower.client.jax_client import Shard, jax_client, program
 from amsfl.flower.messages import Buffers, Vector
 from amsfl.flower.server.app import merged, serve
-from amsfl.flower.server.best_model import NetworkDescription
-from amsfl.flower.server.contributions import RowScores
+from amsfl.flower.server.options import NetworkDescription, RowScores
 from amsfl.portable import PortableModel
 from amsfl.record import from_plain, read_sealed, write_sealed
 from amsfl.record.disk import make_folder

@@ -13,11 +13,10 @@ from amsfl.core import UserError
 from amsfl.flower import internals
 from amsfl.flower import scores as flower_scores
 from amsfl.flower.messages import Buffers, Vector
-from amsfl.flower.server.best_model import NetworkDescription
-from amsfl.flower.server.contributions import RowScores
-from amsfl.flower.server.options import ServerOptions
+from amsfl.flower.server.options import Evaluate, NetworkDescription, RowScores, ServerOptions
+from amsfl.flower.server.run_record import summary
 from amsfl.flower.server.server import FlowerServer
-from amsfl.flower.server.server_state import Evaluate, ServerState
+from amsfl.flower.server.server_state import ServerState
 from amsfl.flower.server.telemetry import Telemetry
 from amsfl.record import RoundRecord, read_manifest
 from amsfl.record.fingerprint import merge_settings
@@ -96,7 +95,12 @@ def serve(
     where = Path(str(out)).expanduser() if out else None
     if again and where is None:
         raise UserError("To resume, say which record folder: out=FOLDER.")
-    config = resumed(where, rest) if again and where else serve_config(rest)
+    if again and where:
+        # the settings that the folder's run began with, and how long it is to go on now
+        checked = serve_config({key: value for key, value in rest.items() if value is not None})
+        asked = checked.model_dump(include=checked.model_fields_set)
+        rest = merge_settings(read_manifest(where, "flower"), asked)
+    config = serve_config(rest)
     wait = config.straggler_seconds(0)
     internals.patch_grid(max(wait, UPLOAD) if wait else None)
     telemetry = Telemetry(log, port)
@@ -110,20 +114,13 @@ def serve(
 
     with closing(telemetry), observers(config, on_round, trackers, out=where) as watchers:
         first = start(config) if callable(start) else start
-        options = ServerOptions(
-            evaluate, first, plan_by, where, watch, own, telemetry.on_refusal, force, row_scores, network
-        )
+        options = ServerOptions(evaluate, first, plan_by, where, watch, own)
+        options = options._replace(force=force, row_scores=row_scores, network=network)
+        options = options._replace(on_refusal=telemetry.on_refusal)
         server, first, options = FlowerServer(grid, config, options), None, ServerOptions()
         state, records = server.run(again)
-        watchers.on_end(server.summary(state, records))
+        watchers.on_end(summary(server.orders, state, records))
     return state, records
-
-
-def resumed(where: Path, asked: Mapping[str, Any]) -> ServeConfig:
-    """The settings that the folder's run began with, and how long it is to go on now."""
-    checked = serve_config({key: value for key, value in asked.items() if value is not None})
-    asked_now = {key: value for key, value in checked.model_dump().items() if key in checked.model_fields_set}
-    return serve_config(merge_settings(read_manifest(where, "flower"), asked_now))
 
 
 def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,26 +5,23 @@ Models of coalitions are scored by the server on its own rows, and nothing more 
 with scalars; a client's worth is then what the others say.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from amsfl.core import UserError, Verdict
 from amsfl.core.scores import shown_score
-from amsfl.flower.messages import Buffers, Vector
+from amsfl.flower.messages import Vector
 from amsfl.flower.server import clients
-from amsfl.flower.server.best_model import deciding_split
+from amsfl.flower.server.options import RowScores
 from amsfl.flower.server.round_results import RoundResults, plain_steps
-from amsfl.flower.server.scoring import ModelScorer
+from amsfl.flower.server.scoring import ModelScorer, deciding_split
 from amsfl.flower.server.server_state import ServerState
-from amsfl.flower.server.update import Aggregation
 from amsfl.simulation.components import check_ledger
 from amsfl.simulation.round_record import mix_of
 from amsfl.worth import ledger, looks
 from amsfl.worth.statement import make_statement
 
-RowScores = Callable[[Vector, Buffers], Vector]  # the server's own: every row's score by a model
 NOBODY = "no client scored the models of coalitions: there is no look at the ledger"
 
 
@@ -45,19 +42,19 @@ class Contributions:
             )
 
     def parts(
-        self, how: Aggregation, state: ServerState, results: RoundResults, anchor: Vector
+        self, state: ServerState, results: RoundResults, anchor: Vector
     ) -> tuple[ledger.RoundParts, Vector] | None:
         """What the move to this anchor is made of."""
         if not self.on or not results.replies:
             return None
         shares, steps = clients.weights(state.clients)[results.cohort], plain_steps(results.replies)
-        aged = [how.weight(item.age) if item.age else 1.0 for item in results.replies]
-        counts = np.array(mix_of(how.method, shares, steps) or shares) * aged
+        orders = self.scorer.orders
+        aged = [orders.end.weight(item.age) if item.age else 1.0 for item in results.replies]
+        counts = np.array(mix_of(orders.method, shares, steps) or shares) * aged
         path = [np.nan if item.lr is None else item.lr * item.reply.steps for item in results.replies]
         deltas = np.stack([item.upload.delta for item in results.replies])
-        return ledger.RoundParts(
-            results.cohort, counts, deltas, np.array(path)
-        ), anchor - results.model.anchor
+        parts = ledger.RoundParts(results.cohort, counts, deltas, np.array(path))
+        return parts, anchor - state.anchor
 
     def enter(self, state: ServerState, parts: tuple[ledger.RoundParts, Vector] | None) -> None:
         """After the judge's verdict on the round."""
@@ -75,30 +72,23 @@ class Contributions:
         if own is None or not looks.is_due(state.round, over):
             return {}
         model = self.scorer.orders.method.arithmetic.model(state.anchor, state.server)
-        scores = deciding_split(metrics)
-        score = shown_score("", scores)
+        scores, names = deciding_split(metrics), [client.name for client in state.clients]
+        score, nothing = shown_score("", scores), [None] * len(names)
+
+        def of_coalitions(members: Any) -> Any:
+            return self._scores(state, ledger.coalition_models(own, model, state.first, members))
+
         try:
             whole = score.of(scores) if score else None
             seen = looks.look(own, model, lambda models: self._scores(state, models), whole)
-            state.worth = (
-                self._statement(state, own, model, score.title if score else "accuracy") if over else {}
-            )
+            if over:
+                title, asked = score.title if score else "accuracy", bool(self.scorer.config.evaluate_clients)
+                said = make_statement(title, names, of_coalitions, ledger.twins(own), nothing, asked)
+            state.worth = said.plain() if over else {}
         except NoScores:
             self.scorer.registration.notes.append(NOBODY)
             return {}
         return seen
-
-    def _statement(
-        self, state: ServerState, own: ledger.ContributionLedger, model: Vector, title: str
-    ) -> dict[str, Any]:
-        names = [client.name for client in state.clients]
-
-        def scores(members: Any) -> Any:
-            return self._scores(state, ledger.coalition_models(own, model, state.first, members))
-
-        by_clients = bool(self.scorer.config.evaluate_clients)
-        nothing = [None] * len(names)
-        return make_statement(title, names, scores, ledger.twins(own), nothing, by_clients).plain()
 
     def _scores(self, state: ServerState, models: Any) -> Any:
         """[models, rows of the server], or [models, clients]."""
@@ -109,8 +99,8 @@ class Contributions:
 
     def _by_client(self, state: ServerState, model: Vector) -> Vector:
         """Accuracy, or R², on every client's own test rows; who is silent has the others' mean."""
-        asked, values = self.scorer.ask(state, model), dict[int, float]()
-        for who, scores in self.scorer.collect(state, asked).items():
+        values = dict[int, float]()
+        for who, scores in self.scorer.collect(state, *self.scorer.ask(state, model)).items():
             score = shown_score("", scores)
             if score and (value := score.of(scores)) is not None:
                 values[who] = value

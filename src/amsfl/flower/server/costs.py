@@ -11,13 +11,10 @@ the last rounds: one bad round moves neither.
 A client's word is held against the server's own clock: steps cannot have taken longer than their reply, and
 where a rule doubts clients, nobody's reply takes SLOW times what the others' take besides their steps: what
 is beyond that were its steps, whatever it says of them.
-Late replies teach as well as those in time, and one that never came says that its steps take longer than
-was waited for it. Scoring a model is an exchange of its own, and its whole time is what is remembered.
 
-Besides seconds, clients spend joules, megabytes and money. Bytes are counted as they travel. Joules and money
-are known where every client has said what a step or a megabyte costs it; where some have not, nothing is
-guessed, and a note says who. What one says is believed up to FAR times the others' median, and what is no
-amount counts as theirs: nobody spends the others' budget by its word, nor keeps them from having one.
+Joules and money are known where every client has said what a step or a megabyte costs it; where some have
+not, nothing is guessed. What one says is believed up to FAR times the others' median, and what is no amount
+counts as theirs: nobody spends the others' budget by its word, nor keeps them from having one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,22 +23,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from flwr.app import MessageType
 
-from amsfl import clock
-from amsfl.clock import Costs, RoundEnd, Work
-from amsfl.clock.costs import MEGABYTE, Account, accounts
-from amsfl.core import UserError
+from amsfl.clock import Costs
 from amsfl.drift.plausibility import FAR
 from amsfl.flower import internals, messages
 from amsfl.flower.server.clients import MOST, RegisteredClient, bounded
 from amsfl.flower.server.transport import Arrival
-from amsfl.schedule import Policy
-from amsfl.settings.limits import limits_of
-from amsfl.simulation import ServeConfig
 
 LAST = 5
 LONGEST_STEP = 24 * 3600.0  # seconds; more is not believed
 SLOW = 5.0  # times the others' median, besides the steps
-GUESS = Costs(np.array([0.05]), np.array([5.0]))  # before anybody was measured: a plan needs some number
+GUESS_STEP, GUESS_REST = 0.05, 5.0  # seconds, before anybody was measured: a plan needs some number
 
 
 class MeasuredCosts(NamedTuple):
@@ -61,8 +52,6 @@ def start(clients: int, speeds: Sequence[float] = (), empty: Sequence[float] = (
 
 
 class ReplyTimes(NamedTuple):
-    """What one reply took."""
-
     steps: int
     step_seconds: float  # of one, as the client says
     elapsed: float  # from push to pull
@@ -77,22 +66,15 @@ def observe(
     if doubted and len(others) > 1:
         step_seconds = max(step_seconds, (elapsed - SLOW * float(np.median(others)) - poll / 2) / steps)
     step_seconds = min(step_seconds, elapsed / steps)
-    if not old.rest[client]:  # what it said of itself before is no measurement
-        old = old._replace(step=_bounded(old.step, client, elapsed / steps))
+    # what it said of itself before its first reply is no measurement
+    step = _noted(old.step, client, step_seconds, np.inf if old.rest[client] else elapsed / steps)
     rest = max(0.0, elapsed - steps * step_seconds - poll / 2)
-    return old._replace(step=_noted(old.step, client, step_seconds), rest=_noted(old.rest, client, rest))
-
-
-def missed(old: MeasuredCosts, client: int, steps: int, waited: float) -> MeasuredCosts:
-    """No reply at all: its steps take longer than that, so far as anybody knows."""
-    usual = float(np.median(old.step[client])) if old.step[client] else 0.0
-    return old._replace(step=_noted(old.step, client, max(usual, waited / max(steps, 1))))
+    return old._replace(step=step, rest=_noted(old.rest, client, rest))
 
 
 def add_clients(old: MeasuredCosts, speeds: Sequence[float]) -> MeasuredCosts:
-    """Of clients that join, behind those who are there; `speeds` as they say, 0 for unknown."""
-    good = [each if 0 < each < LONGEST_STEP else 0.0 for each in speeds]
-    step, rest, score, empty = start(len(speeds), good)
+    """Of clients that join, behind those who are there; `speeds` as in `start`."""
+    step, rest, score, empty = start(len(speeds), speeds)
     return MeasuredCosts(old.step + step, old.rest + rest, old.score + score, old.empty + empty)
 
 
@@ -102,12 +84,14 @@ def learn_late(measured: MeasuredCosts, arrival: Arrival, poll: float) -> Measur
     if order is None:
         return measured
     if message.has_error():
-        expired = message.error.code in (
-            internals.ErrorCode.MESSAGE_UNAVAILABLE,
-            internals.ErrorCode.REPLY_MESSAGE_UNAVAILABLE,
-        )
-        lost = arrival.sent.kind == MessageType.TRAIN and expired
-        return missed(measured, order.client, order.steps, arrival.seconds) if lost else measured
+        codes = internals.ErrorCode
+        expired = message.error.code in (codes.MESSAGE_UNAVAILABLE, codes.REPLY_MESSAGE_UNAVAILABLE)
+        if not expired or arrival.sent.kind != MessageType.TRAIN:
+            return measured
+        # it never came: its steps take longer than was waited, so far as anybody knows
+        usual = np.median(measured.step[order.client] or [0.0])
+        least = max(float(usual), arrival.seconds / max(order.steps, 1))
+        return measured._replace(step=_noted(measured.step, order.client, least))
     if arrival.sent.kind == MessageType.EVALUATE:
         return scored(measured, order.client, arrival.seconds)
     try:
@@ -138,25 +122,16 @@ def costs(measured: MeasuredCosts) -> Costs:
     step = np.array([np.median(past) if past else np.nan for past in measured.step])
     rests = zip(measured.rest, measured.empty, strict=True)
     floor = np.array([min(past or [empty or np.nan]) for past, empty in rests])
-    return Costs(
-        _filled(np.maximum(step, 1e-6), GUESS.step_seconds[0]),
-        _filled(floor, GUESS.comm_seconds[0]) + wait(measured),
-    )
-
-
-def wait(measured: MeasuredCosts) -> float:
-    """Mean seconds that a reply waits for polls and for luck, over all clients; who waits FAR times as
-    long as the others does so by itself."""
+    # that a reply waits for polls and for luck; who waits FAR times as long as the others does so by itself
     waits = [float(np.median(past)) - min(past) for past in measured.rest if past]
-    return float(np.mean(bounded(np.array(waits), FAR))) if waits else 0.0
+    wait = float(np.mean(bounded(np.array(waits), FAR))) if waits else 0.0
+    return Costs(_filled(np.maximum(step, 1e-6), GUESS_STEP), _filled(floor, GUESS_REST) + wait)
 
 
-def _noted(columns: list[list[float]], client: int, value: float) -> list[list[float]]:
-    return [[*past, value][-LAST:] if who == client else past for who, past in enumerate(columns)]
-
-
-def _bounded(columns: list[list[float]], client: int, most: float) -> list[list[float]]:
-    return [[min(each, most) for each in past] if who == client else past for who, past in enumerate(columns)]
+def _noted(columns: list[list[float]], client: int, value: float, most: float = np.inf) -> list[list[float]]:
+    """With one more measurement of a client; those before it count for `most` at most."""
+    own = [*(min(each, most) for each in columns[client]), value][-LAST:]
+    return [own if who == client else past for who, past in enumerate(columns)]
 
 
 def _filled(values: Any, guess: float) -> Any:
@@ -165,59 +140,37 @@ def _filled(values: Any, guess: float) -> Any:
 
 
 KINDS = {"joules": ("joules_step", "joules_mb"), "cost": ("cost_mb",)}  # what there is to say of each
-Lost = Sequence[tuple[int, int]]  # client, steps: work that came to nothing
 NO_AMOUNT = -1.0  # in place of what a client says that is none
+MISSING = (
+    "not every client says what it spends; give each SuperNode joules-step and joules-mb in its "
+    "--node-config, or amsfl deploy a --profile with the columns joules_step and joules_mb."
+)
 
 
-class SpendingMeter:
-    """The clients' accounts, and the limits on a round that the settings give."""
-
-    def __init__(self, config: ServeConfig, policy: Policy, end: RoundEnd):
-        self.config, self.policy, self.end = config, policy, end
-        self.accounts: Mapping[str, Account] = {}
-        self.limits: dict[str, float] = {}
-
-    def open(self, registered: Sequence[RegisteredClient], job: Work) -> list[str]:
-        """When everybody has a seat; notes on what cannot be known."""
-        amounts, notes = dict[str, Any](), list[str]()
-        for kind, names in KINDS.items():
-            silent = [client.name for client in registered if not {*names} & {*client.spends}]
-            claims = {name: [client.spends.get(name, 0.0) for client in registered] for name in names}
-            if not silent and min(map(max, claims.values())) > NO_AMOUNT:
-                amounts |= {name: believed_amounts(np.array(column)) for name, column in claims.items()}
-                notes += [
-                    f"client {client.name!r} says that its {name} is {claim:g}, far more than the others; it "
-                    f"counts as {amount:g}"
-                    for name in names
-                    for client, claim, amount in zip(registered, claims[name], amounts[name], strict=True)
-                    if amount < claim
-                ]
-            elif 0 < len(silent) < len(registered):
-                notes.append(
-                    f"{kind} are not counted: {len(silent)} of {len(registered)} clients do not say theirs"
-                )
-        self.accounts = accounts(len(registered), amounts, job)
-        missing = (
-            "not every client says what it spends; give each SuperNode joules-step and joules-mb in its "
-            "--node-config, or amsfl deploy a --profile with the columns joules_step and joules_mb."
-        )
-        cohort = self.config.cohort or len(registered)
-        self.limits = limits_of(self.config, self.accounts, self.policy, cohort, self.end, missing)
-        return notes
-
-    def bill(self, who: Any, steps: Any, lost: Lost, sent: float) -> dict[str, float]:
-        """A round's joules, megabytes and cost: of what came in, and of work that came to nothing."""
-        pair = tuple(np.array([each[place] for each in lost], int) for place in (0, 1))
-        totals = clock.spent(self.accounts, (who, steps), (pair[0], pair[1]))
-        return totals | {"megabytes": sent / MEGABYTE}
-
-    def each(self, who: Any, steps: Any) -> dict[str, list[float]]:
-        """What each of a round's clients spent, for the record's plan."""
-        account = self.accounts.get("joules")
-        return {} if account is None else {"client_joules": account.of(who, steps).tolist()}
+def amounts(registered: Sequence[RegisteredClient]) -> tuple[dict[str, Any], list[str]]:
+    """What clients' steps and megabytes take, as far as it is believed; notes on what cannot be known."""
+    known, notes = dict[str, Any](), list[str]()
+    for kind, names in KINDS.items():
+        silent = [client.name for client in registered if not {*names} & {*client.spends}]
+        claims = {name: [client.spends.get(name, 0.0) for client in registered] for name in names}
+        if not silent and min(map(max, claims.values())) > NO_AMOUNT:
+            believed = {name: believed_amounts(np.array(column)) for name, column in claims.items()}
+            known |= believed
+            notes += [
+                f"client {client.name!r} says that its {name} is {claim:g}, far more than the others; it "
+                f"counts as {amount:g}"
+                for name in names
+                for client, claim, amount in zip(registered, claims[name], believed[name], strict=True)
+                if amount < claim
+            ]
+        elif 0 < len(silent) < len(registered):
+            notes.append(
+                f"{kind} are not counted: {len(silent)} of {len(registered)} clients do not say theirs"
+            )
+    return known, notes
 
 
-def credible_amounts(client: str, spends: Mapping[str, float]) -> tuple[Mapping[str, float], list[str]]:
+def credible_amounts(client: str, spends: Mapping[str, float]) -> tuple[dict[str, float], list[str]]:
     """What a client says that its work takes, and notes on what is no amount."""
     wrong = {name: value for name, value in spends.items() if not 0 <= value <= 1e12}
     notes = [f"client {client!r}: {name} is {value!r}, which is no amount" for name, value in wrong.items()]
@@ -228,13 +181,3 @@ def believed_amounts(claims: Any) -> Any:
     """Of all clients; what is no amount is the median of the others', or zero where none is one."""
     good = claims[claims > NO_AMOUNT]
     return bounded(np.where(claims > NO_AMOUNT, claims, np.median(good) if len(good) else 0.0), FAR)
-
-
-def check_asked(config: ServeConfig, whole: bool) -> None:
-    """A limit that goes by what each client did says who was in a round."""
-    asked = [name for name in ("budget_joules", "joules") if getattr(config, name) is not None]
-    if asked and whole:
-        raise UserError(
-            f"Setting {asked[0]!r} goes by what every client spends, and whole clients are kept private; "
-            "leave one of them out."
-        )

@@ -3,19 +3,19 @@ how long an exchange takes them."""
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from math import prod
 
 import numpy as np
 
 from amsfl.core import UserError
-from amsfl.flower.messages import Hello
-from amsfl.flower.server import best_model
+from amsfl.flower.messages import Hello, TensorSpec
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.registration import HELLO_SECONDS, Registration
 from amsfl.flower.vector_files import finite, kept, largest, square
 
 MODELS_ASKED = 3  # clients that are asked for the first model
 LARGEST = 1e6  # number in it
+MOST, LONGEST = 100_000, 300  # names of tensors, and characters of one
 
 
 def first_model(registration: Registration, registered: list[RegisteredClient]) -> Hello:
@@ -41,7 +41,7 @@ def first_model(registration: Registration, registered: list[RegisteredClient]) 
     hello, others = choose_model(models)
     for who in others:
         registration.refuse(who, "first model: its form is not the others'")
-    wrong = best_model.check(hello.tensors, hello.model.size) if hello.tensors else None
+    wrong = unfit_names(hello.tensors, hello.model.size) if hello.tensors else None
     if wrong is None:
         return hello
     registration.notes.append(f"the names of the model's tensors are not kept: {wrong}")
@@ -50,7 +50,10 @@ def first_model(registration: Registration, registered: list[RegisteredClient]) 
 
 def choose_model(models: Sequence[tuple[int, Hello]]) -> tuple[Hello, list[int]]:
     """Of a form that most clients have, and of usual length; and the clients whose form is another."""
-    forms = [_form(hello) for _, hello in models]
+    forms = []  # what models must have in common to be averaged
+    for _, hello in models:
+        buffers = sorted((name, part.shape, str(part.dtype)) for name, part in hello.buffers.items())
+        forms.append((hello.model.size, hello.tensors, tuple(buffers)))
     form, votes = Counter(forms).most_common(1)[0]
     if len(models) > 1 and votes == 1:
         sizes = ", ".join(f"client {who} {hello.model.size:,}" for who, hello in models)
@@ -64,12 +67,6 @@ def choose_model(models: Sequence[tuple[int, Hello]]) -> tuple[Hello, list[int]]
     return by_length[(len(by_length) - 1) // 2], others
 
 
-def _form(hello: Hello) -> tuple[Any, ...]:
-    """What models must have in common to be averaged."""
-    buffers = sorted((name, part.shape, str(part.dtype)) for name, part in hello.buffers.items())
-    return hello.model.size, hello.tensors, tuple(buffers)
-
-
 def unfit_model(hello: Hello) -> str | None:
     """Why a first model cannot be used; None where it can."""
     floats = [hello.model, *(part for part in hello.buffers.values() if part.dtype.kind == "f")]
@@ -77,6 +74,21 @@ def unfit_model(hello: Hello) -> str | None:
         return "it is no flat vector of float32"
     if not all(finite(flat) and largest(flat) <= LARGEST for flat in map(np.ravel, floats)):
         return f"it holds numbers that are not finite, or beyond {LARGEST:g}"
+    return None
+
+
+def unfit_names(leaves: tuple[TensorSpec, ...], size: int) -> str | None:
+    """Why these names are not those of a model of that size, if they are not."""
+    names = [leaf.name for leaf in leaves]
+    if len(names) > MOST or len({*names}) < len(names):
+        return f"{len(names)} tensors, some of one name" if len(names) <= MOST else f"{len(names)} tensors"
+    if not all(0 < len(name) <= LONGEST and name.isprintable() for name in names):
+        return f"a tensor's name has 1 to {LONGEST} printable characters"
+    own = {leaf.name: leaf.shape for leaf in leaves if not leaf.alias}
+    if any(leaf.alias and own.get(leaf.alias) != leaf.shape for leaf in leaves):
+        return "a tensor is tied to one that is not there"
+    if sum(prod(shape) for shape in own.values()) != size or any(min(s, default=0) < 0 for s in own.values()):
+        return "the tensors' shapes do not add up to the model"
     return None
 
 

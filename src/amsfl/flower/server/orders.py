@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from amsfl import methods, protocol
-from amsfl.clock import Costs, RoundEnd, round_seconds
-from amsfl.clock.costs import Account, client_seconds
+from amsfl.clock import Costs, RoundEnd, client_seconds, round_seconds
+from amsfl.clock.costs import Account, accounts
 from amsfl.flower import messages
 from amsfl.flower.server import clients, costs
 from amsfl.flower.server.clients import RegisteredClient
@@ -16,8 +16,10 @@ from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
 from amsfl.planning.planner import Decision, Planner, RoundTerms, planner
 from amsfl.sampling import held_count
-from amsfl.schedule import Policy
+from amsfl.settings.limits import limits_of
+from amsfl.settings.round_ends import for_rounds, takes_older_work
 from amsfl.simulation import ServeConfig
+from amsfl.simulation.components import takes_readings, work_of
 
 UNMEASURED = 300.0  # deadline of a round nobody can predict yet; who was never measured sets none beyond it
 TIMES = 3.0  # what is predicted: an automatic deadline
@@ -30,36 +32,53 @@ STEPS = 0.2  # of a deadline is for steps, however long the rest is said to take
 class OrderWriter:
     """Writes orders by the settings."""
 
-    def __init__(self, config: ServeConfig, method: Method, readings: bool, privacy: PrivacyBudget):
-        self.config, self.method, self.readings, self.privacy = config, method, readings, privacy
+    def __init__(self, config: ServeConfig, method: Method, privacy: PrivacyBudget, end: RoundEnd):
+        self.config, self.method, self.privacy, self.end = config, method, privacy, end
+        self.policy = privacy.policy
+        self.readings = takes_readings(config, method, self.policy)
         # all of them: a client of another version, or of another make, may have other defaults
-        chosen = (
-            {**dict(method.facts.private_options), **config.options}
-            if method.private_rows
-            else config.options
-        )
-        self.options = methods.options(config.method, {**chosen, **dict(method.facts.adapted_options)})
-        self.takes_older_work = False  # whether results of older models are taken
+        private = dict(method.facts.private_options) if method.private_rows else {}
+        chosen = {**private, **config.options, **dict(method.facts.adapted_options)}
+        self.options = methods.options(config.method, chosen)
         self.resumed_round: int | None = None  # contexts, and the last anchors in them, end with a Flower run
         self.own_optimizer = False  # whether clients move by optimizers of their own
         self.own_steps = False  # whether they do the method's own: then those that cannot are not asked
         self.accounts: Mapping[str, Account] = {}  # what else clients spend (costs.py)
+        self.limits: Mapping[str, float] = {}  # on what they spend in a round
 
-    def odd_optimizers(self, registered: Sequence[RegisteredClient]) -> list[int]:
-        """Clients whose optimizers cannot do the method's own steps, unless most are such: a few clients'
-        word does not change the method of the others."""
-        own = [who for who, client in enumerate(registered) if client.own_optimizer]
-        self.own_steps = self.method.needs_own_steps and 2 * len(own) <= len(registered)
-        return own if self.own_steps else []
+    def meet(self, registered: Sequence[RegisteredClient], size: int) -> list[str]:
+        """What depends on who takes part, with a model of that size; notes on what cannot be known.
+
+        Clients whose optimizers cannot do the method's own steps take no part, unless most are such: a few
+        clients' word does not change the method of the others.
+        """
+        config, own = self.config, sum(client.own_optimizer for client in registered)
+        self.own_steps = self.method.needs_own_steps and 2 * own <= len(registered)
+        if own and not self.own_steps:
+            plain = methods.for_own_optimizers(self.method)
+            self.method, self.own_optimizer = for_rounds(config, plain, self.end, config.clients), True
+        amounts, notes = costs.amounts(registered)
+        work, cohort = work_of(self.method, self.policy, size), config.cohort or len(registered)
+        self.accounts = accounts(len(registered), amounts, work)
+        self.limits = limits_of(config, self.accounts, self.policy, cohort, self.end, costs.MISSING)
+        return notes
+
+    def planner(self, registered: Sequence[RegisteredClient]) -> Planner:
+        """The planner of the settings, for these clients."""
+        end, rows = self.end, clients.believed(registered)
+        if self.method.judges:  # limits of steps go by the rows that are trained on
+            rows = rows - np.array([held_count(int(each), self.config.held_back) for each in rows])
+        stale, share = (end.weight, end.size) if end.overlap else (None, None)
+        weights, terms = clients.weights(registered), RoundTerms(stale, self.limits, share)
+        return planner(self.config, self.method, self.policy, weights, rows, terms)
 
     def able(self, state: ServerState, nodes: set[int]) -> set[int]:
         """Of these nodes those whose clients may be asked for steps."""
-        odd = {client.node for client in state.clients if self.own_steps and client.own_optimizer}
-        return self.privacy.able(state, nodes) - odd
-
-    def expected(self, state: ServerState) -> Costs:
-        """What clients' steps and rounds cost, as far as it was measured or said."""
-        return costs.costs(state.measured)._replace(accounts=self.accounts)
+        here = [who for who, client in enumerate(state.clients) if client.node in nodes]
+        if self.own_steps:
+            here = [who for who in here if not state.clients[who].own_optimizer]
+        most = self.privacy.allowed(state)
+        return {state.clients[who].node for who in here if most is None or most[who] >= 1}
 
     def fitted(
         self, state: ServerState, decision: Decision, cohort: Any, expected: Costs, deadline: float
@@ -74,7 +93,9 @@ class OrderWriter:
         room = np.maximum(left, STEPS * deadline)
         most = np.where(measured, np.maximum(room / expected.step_seconds[cohort], 1), np.inf)
         steps = np.minimum(decision.steps, most).astype(int)
-        return predicted(decision._replace(steps=steps), cohort, expected), room.tolist()
+        # planners bound what they believe, these seconds were seen
+        seconds = round_seconds(expected, cohort, steps)["makespan"]
+        return decision._replace(steps=steps, predicted_seconds=seconds), room.tolist()
 
     def order(
         self, state: ServerState, who: int, steps: int, within: float, decision: Decision
@@ -112,22 +133,11 @@ class OrderWriter:
             method="fedavg", options={}, transmit="", own_optimizer=False, momentum=0.0, weight_decay=0.0
         )
 
-    def sent(
-        self, model: messages.GlobalModel, direction: bool, correction: bool = False
-    ) -> messages.GlobalModel:
-        """What of the model travels: the method's server state only where clients work with it, and the last
-        global step only to those who need it."""
-        nothing, works = model.anchor[:0], correction or self.method.arithmetic.second is None
-        return model._replace(
-            server=protocol.sent_state(self.method, model.server, model.anchor) if works else nothing,
-            direction=model.direction if direction else nothing,
-        )
-
     def needs_direction(self, state: ServerState, orders: Sequence[messages.Order]) -> list[bool]:
         """Which of these orders' clients must be sent the last global step."""
         if not self.readings or self.method.private_rows:  # nobody reads along it
             return [False] * len(orders)
-        older = self.takes_older_work or state.round == self.resumed_round
+        older = takes_older_work(self.end) or state.round == self.resumed_round
         return protocol.needs_direction([order.accepted for order in orders], state.round, older)
 
     def foreseen(self, state: ServerState, decision: Decision, cohort: Any, expected: Costs) -> float | None:
@@ -154,25 +164,3 @@ class OrderWriter:
     def lifetime(self, deadline: float) -> float:
         """Seconds after which Flower gives a message up: late replies should still come."""
         return 4 * deadline + 60
-
-
-def planner_for(
-    registered: Sequence[RegisteredClient],
-    config: ServeConfig,
-    method: Method,
-    policy: Policy,
-    end: RoundEnd,
-    limits: Mapping[str, float],
-) -> Planner:
-    """The planner of the settings, for these clients."""
-    stale, share = (end.weight, end.size) if end.overlap else (None, None)
-    rows = clients.believed(registered)
-    if method.judges:  # limits of steps go by the rows that are trained on
-        rows = rows - np.array([held_count(int(each), config.held_back) for each in rows])
-    weights = clients.weights(registered)
-    return planner(config, method, policy, weights, rows, RoundTerms(stale, limits, share))
-
-
-def predicted(decision: Decision, cohort: Any, expected: Costs) -> Decision:
-    """With the seconds that measured costs say: planners bound what they believe, these were seen."""
-    return decision._replace(predicted_seconds=round_seconds(expected, cohort, decision.steps)["makespan"])

@@ -4,7 +4,7 @@ The server plans with the ledger, and every round's record has what it comes to.
 counted more steps than it knows of (orders that a killed server had sent), never fewer.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,11 @@ class PrivacyBudget:
     def check(self, method: Method, end: RoundEnd) -> None:
         if self.mechanism is not None:
             self.mechanism.check(self.settings, method, self.policy, end)
-
-    def check_buffers(self, buffers: messages.Buffers) -> None:
-        if self.clients and buffers:
+        limited = [name for name in ("budget_joules", "joules") if getattr(self.config, name) is not None]
+        if self.clients and limited:  # it would say who was in a round
             raise UserError(
-                "The model's buffers (running statistics) are averaged without noise; to keep whole clients "
-                "private use a model without them, with GroupNorm or LayerNorm."
+                f"Setting {limited[0]!r} goes by what every client spends, and whole clients are kept "
+                "private; leave one of them out."
             )
 
     def protect(self, method: Method) -> Method:
@@ -61,13 +60,26 @@ class PrivacyBudget:
         assert self.mechanism is not None
         self.ledger = self.mechanism.open_ledger(self.settings, self.policy, clients)
 
-    def open(self, clients: Sequence[RegisteredClient], numbers: int) -> list[str]:
+    def open(self, clients: Sequence[RegisteredClient], numbers: int, buffers: Sized = ()) -> list[str]:
         """The ledger for these clients and a model of so many numbers; notes on clients that will refuse."""
+        if self.clients and buffers:
+            raise UserError(
+                "The model's buffers (running statistics) are averaged without noise; to keep whole clients "
+                "private use a model without them, with GroupNorm or LayerNorm."
+            )
         if self.clients:
             return []
         own = [client.epsilon for client in clients]
         if not self.rows:
-            return refusing(clients)
+            notes = [
+                f"client {client.name!r} keeps its rows private by an epsilon of its own, and this run does "
+                "not: set epsilon, or privacy='record'"
+                for client in clients
+                if client.epsilon is not None
+            ]
+            if 2 * len(notes) > len(clients):  # one client's word must not keep the others from training
+                raise UserError(f"{len(notes)} of {len(clients)} clients would refuse: {notes[0]}.")
+            return notes
         limits = [each for each in (self.config.epsilon, *own) if each is not None]
         if self.config.epsilon is None and any(each is None for each in own) and limits:
             raise UserError(
@@ -96,20 +108,11 @@ class PrivacyBudget:
         share = self.settings.share(state.round, state.elapsed) if self.policy.readings else None
         return self.mechanism.allowance(self.ledger, state.ordered_steps, share)
 
-    def able(self, state: ServerState, nodes: set[int]) -> set[int]:
-        """Of these nodes those whose clients may take a step."""
-        most = self.allowed(state)
-        if most is None:
-            return nodes
-        return nodes - {client.node for client, left in zip(state.clients, most, strict=True) if left < 1}
-
-    def draw_cohort(self, state: ServerState, connected: Iterable[int]) -> Any:
+    def draw_cohort(self, state: ServerState, free: set[int]) -> Any:
         """A cohort that keeps whole clients private: each in by the same chance, whoever else is; those who
         are not connected count nothing."""
         coins = system_random.uniform(len(state.clients)) < self.part
-        free = {*connected}
-        drawn = [place for place, client in enumerate(state.clients) if coins[place] and client.node in free]
-        return np.array(drawn, int)
+        return np.flatnonzero(coins & [client.node in free for client in state.clients])
 
     def with_terms(self, order: messages.Order) -> messages.Order:
         """The order with the terms of privacy, where the mechanism has any."""
@@ -128,19 +131,11 @@ class PrivacyBudget:
         for item in good:
             who = item.client
             most = int(self.ledger.limits[who]) if self.ledger.budgets and not self.clients else MOST
-            begun = state.ordered_steps[who] - item.asked + item.reply.steps
+            begun = state.ordered_steps[who] - item.job.order.steps + item.reply.steps
             state.ordered_steps[who] = max(begun, min(item.reply.taken, most))
 
-    def hear(
-        self,
-        state: ServerState,
-        refused: Iterable[Mapping[str, Any]],
-        undone: Iterable[tuple[int, int]],
-    ) -> None:
-        """Why clients' work could not be taken: what was not done told nothing, and one that may take no
-        further step is asked no more."""
-        for who, steps in undone:
-            state.ordered_steps[who] -= steps
+    def hear(self, state: ServerState, refused: Iterable[Mapping[str, Any]]) -> None:
+        """Why clients' work could not be taken: one that may take no further step is asked no more."""
         for item in refused:
             who = item["client"]
             if who is not None and self.rows and messages.SPENT in item["reason"] and self.ledger.budgets:
@@ -159,19 +154,3 @@ class PrivacyBudget:
     def exhausted(self, state: ServerState) -> bool:
         """Whether nobody may take another step."""
         return self.ledger.exhausted(self.units(state))
-
-
-def refusing(clients: Sequence[RegisteredClient]) -> list[str]:
-    """Notes on clients whose own epsilon forbids them a run without privacy; most of them: not such a run.
-
-    One client's word must not keep the others from training.
-    """
-    notes = [
-        f"client {client.name!r} keeps its rows private by an epsilon of its own, and this run does not: set "
-        "epsilon, or privacy='record'"
-        for client in clients
-        if client.epsilon is not None
-    ]
-    if 2 * len(notes) > len(clients):
-        raise UserError(f"{len(notes)} of {len(clients)} clients would refuse: {notes[0]}.")
-    return notes

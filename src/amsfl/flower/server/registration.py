@@ -10,10 +10,10 @@ from flwr.app import ConfigRecord, MessageType, RecordDict
 from amsfl.core import UserError
 from amsfl.flower import messages
 from amsfl.flower.messages import Hello
-from amsfl.flower.server import clients, newcomers
+from amsfl.flower.server import clients, costs
 from amsfl.flower.server.clients import RegisteredClient
-from amsfl.flower.server.costs import LONGEST_STEP, credible_amounts
-from amsfl.flower.server.transport import Arrival, Transport, error_text, is_gone, without_arrays
+from amsfl.flower.server.server_state import ServerState
+from amsfl.flower.server.transport import Arrival, Transport, error_text, is_gone
 from amsfl.simulation import ServeConfig
 
 HELLO_SECONDS = 300.0  # time to live of a question
@@ -39,27 +39,19 @@ class Registration:
         private: Mapping[str, Any],
         on_refusal: Callable[[dict[str, Any]], None],
     ):
-        self.transport, self.config = transport, config
-        self.private, self.on_refusal = private, on_refusal
+        self.transport, self.config, self.private, self.on_refusal = transport, config, private, on_refusal
         self.speeds: dict[str, float] = {}  # seconds a step, as clients say when they register, by name
         self.rejected_nodes: dict[int, float] = {}  # and when each is asked again
         self.failed_hellos = Counter[int]()  # by node
         self.newcomers: dict[int, Hello] = {}  # nodes of clients that join before the next round
         self.claims: dict[int, str] = {}  # nodes that wait for a name that another one holds
         self.refused: list[dict[str, Any]] = []
-        self.steps_not_done: list[tuple[int, int]] = []  # clients and steps of orders that came to nothing
         self.notes: list[str] = []
-        self.late: list[Arrival] = []  # replies to orders of rounds that are over
         # takes a reply to an order, if it is one that is waited for
-        self.take_reply: Callable[[Arrival], bool] = lambda arrival: False
+        self.take_reply: Callable[[ServerState, Arrival], bool] = lambda state, arrival: False
 
-    def refuse(self, client: int | None, why: str, not_done: int = 0) -> None:
-        """A client's reply, with a reason for the record; the same reason once a round.
-
-        `not_done`: steps of its order, where the client says itself that it did not do them.
-        """
-        if client is not None and not_done:
-            self.steps_not_done.append((client, not_done))
+    def refuse(self, client: int | None, why: str) -> None:
+        """A client's reply, with a reason for the record; the same reason once a round."""
         item = {"client": client, "reason": short(why)}
         if item not in self.refused:
             self.refused.append(item)
@@ -97,37 +89,31 @@ class Registration:
                     self._wait_for(hello.name, node, "is taken")
                 elif hello and len(hellos) < wanted:
                     hellos[node] = hello
-            hellos = self._held(hellos)
+            self._drop_lost(hellos)
             self.transport.sleep(self.transport.poll)
-        speeds = {hello.name: hello.step_seconds for hello in hellos.values()}
-        self.speeds = {name: each for name, each in speeds.items() if 0 < each < LONGEST_STEP}
+        self.speeds = {hello.name: hello.step_seconds for hello in hellos.values()}
         registered = clients.registered_clients(hellos)
-        for who, (client, rows) in enumerate(zip(registered, clients.believed(registered), strict=True)):
-            if rows < client.rows:
-                self.notes.append(
-                    f"client {who} says it has {client.rows} rows, far more than the others; "
-                    f"it counts as {rows:.0f}"
-                )
+        self.notes += [
+            f"client {who} says it has {client.rows} rows, far more than the others; it counts as {rows:.0f}"
+            for who, (client, rows) in enumerate(zip(registered, clients.believed(registered), strict=True))
+            if rows < client.rows
+        ]
         return registered
 
-    def _held(self, hellos: dict[int, Hello]) -> dict[int, Hello]:
-        """Without those who are gone and whose name another node waits for: that one is asked again."""
+    def _drop_lost(self, hellos: dict[int, Hello]) -> None:
+        """Those who are gone and whose name another node waits for: that one is asked again."""
         here, wanted = self.transport.nodes(), {*self.claims.values()}
-        kept = {
-            node: hello
-            for node, hello in hellos.items()
-            if node in here or self.config.keyed or hello.name not in wanted
-        }
-        names = {hello.name for hello in kept.values()}
+        if not self.config.keyed:
+            for node in {node for node, hello in hellos.items() if hello.name in wanted} - here:
+                del hellos[node]
+        names = {hello.name for hello in hellos.values()}
         self.claims = {node: name for node, name in self.claims.items() if node in here and name in names}
-        return kept
 
     def ask(self, nodes: list[int], model: bool = False, probe: bool = False) -> set[str]:
         """Who they are; with `probe` how long a step takes them, for which they have more time."""
-        config = self.config
+        config, now = self.config, self.transport.now()
         question: dict[str, Any] = {"model": model, "seed": config.seed, "probe": probe}
         question |= {"batch": config.batch, **self.private}
-        now = self.transport.now()
         rejected = {node for node, again in self.rejected_nodes.items() if now < again}
         skipped = rejected | self.transport.busy | self.claims.keys()
         fresh = [node for node in nodes if node not in skipped]
@@ -149,48 +135,51 @@ class Registration:
                 raise ValueError(f"a name has 1 to {LONGEST_NAME} printable characters")
             if self.private and hello.open:
                 raise ValueError(f"client {hello.name!r} cannot keep rows private. {hello.open}")
-            amounts, notes = credible_amounts(hello.name, hello.spends)
+            amounts, notes = costs.credible_amounts(hello.name, hello.spends)
             self.notes += [note for note in notes if note not in self.notes]
             self.rejected_nodes.pop(node, None)
-            return hello._replace(spends={**amounts})
+            speed = hello.step_seconds if 0 < hello.step_seconds < costs.LONGEST_STEP else 0.0
+            return hello._replace(spends=amounts, step_seconds=speed)
         except Exception as error:  # a client's bytes, see reply_checks.py
             self.reject(node, f"node {node} gave no proper hello: {error}", failed=True)
             return None
 
-    def admit(self, registered: list[RegisteredClient], max_age: float = 0.0) -> set[int]:
+    def admit(self, state: ServerState, max_age: float = 0.0) -> set[int]:
         """Take in what has arrived, and ask newcomers who they are. Who is free, of the nodes that were
         connected up to `max_age` seconds ago."""
         here = self.transport.nodes(max_age)
         self.rejected_nodes = {node: again for node, again in self.rejected_nodes.items() if node in here}
-        self.ask(sorted(here - {client.node for client in registered} - self.newcomers.keys()))
+        self.ask(sorted(here - {client.node for client in state.clients} - self.newcomers.keys()))
         for arrival in self.transport.pull():
-            self.take(registered, arrival)
+            self.take(state, arrival)
             del arrival  # the next one may be as large
         for node, name in list(self.claims.items()):
-            if node not in here or self._rejoin(registered, node, name):
+            if node not in here or self._rejoin(state.clients, node, name):
                 del self.claims[node]
         return here - self.transport.busy
 
-    def regather(self, registered: list[RegisteredClient]) -> None:
+    def regather(self, state: ServerState) -> None:
         """After the server's restart everyone has a minute to come back, so that no round begins with few."""
-        until, wanted = self.transport.now() + RETURN_SECONDS, {client.node for client in registered}
-        while not wanted <= self.admit(registered) and self.transport.now() < until:
+        until = self.transport.now() + RETURN_SECONDS
+        while self.transport.now() < until:
+            free = self.admit(state)
+            if {client.node for client in state.clients} <= free:
+                return
             self.transport.sleep(self.transport.poll)
-            wanted = {client.node for client in registered}
 
-    def take(self, registered: list[RegisteredClient], arrival: Arrival) -> None:
+    def take(self, state: ServerState, arrival: Arrival) -> None:
         """A newcomer's hello, a reply that is waited for, or work for a round that is over."""
         sent = arrival.sent
         if sent.kind == MessageType.QUERY:
             hello = self.hello(arrival)
             if hello is not None:
-                self._welcome(registered, sent.node, hello)
-        elif sent.order is not None and not self.take_reply(arrival):
+                self._welcome(state.clients, sent.node, hello)
+        elif sent.order is not None and not self.take_reply(state, arrival):
             failed = arrival.message.has_error()
             what = f"error {error_text(arrival.message)[:LONGEST_REASON]!r}" if failed else "work"
             why = f"late reply: {what} for round {sent.order.round + 1} came after {arrival.seconds:.1f} s"
             self.refuse(sent.order.client, why)
-            self.late.append(without_arrays(arrival))
+            state.measured = costs.learn_late(state.measured, arrival, self.transport.poll)
 
     def _welcome(self, registered: list[RegisteredClient], node: int, hello: Hello) -> None:
         """A known name's node may take its place again, a new one join; others are told why not."""
@@ -199,14 +188,23 @@ class Registration:
         if who is None and any(name == other.name for other in self.newcomers.values()):
             self._wait_for(name, node, "is that of a node that has just joined")
         elif who is None:
-            why = newcomers.refusal(registered, len(self.newcomers), self.config.most_clients, hello)
-            if why is None:
-                self.newcomers[node] = hello
-            else:
+            if why := self._cannot_join(registered, hello):
                 self.reject(node, f"node {node} ({name!r}) cannot join: {why}")
+            else:
+                self.newcomers[node] = hello
         elif not self._rejoin(registered, node, name):
             why = "whose key it is" if self.config.keyed else "which is still connected"
             self._wait_for(name, node, f"is node {registered[who].node}'s, {why}")
+
+    def _cannot_join(self, registered: list[RegisteredClient], hello: Hello) -> str | None:
+        """Why a client cannot join those who are there and those who wait."""
+        if len(registered) + len(self.newcomers) >= self.config.most_clients:
+            return f"it is not one of the {len(registered)} registered clients"
+        if hello.own_optimizer != (2 * sum(client.own_optimizer for client in registered) > len(registered)):
+            return "it moves by an optimizer of its own, or the others do, and all must do the same"
+        if not set.intersection(*({*client.spends} for client in registered)) <= {*hello.spends}:
+            return "it does not say what its work spends, and the others do"
+        return None
 
     def _wait_for(self, name: str, node: int, why: str) -> None:
         self.claims[node] = name

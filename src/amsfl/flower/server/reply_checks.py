@@ -1,3 +1,4 @@
+# ruff: noqa: RUF012  (nobody changes a default)
 """Whether a reply may touch the model: the accepted reply, or a sentence that says why not.
 
 One bound holds what would move the model: delta, extra, float buffers and integer ones (their changes), and
@@ -20,7 +21,7 @@ from amsfl import protocol
 from amsfl.core import Parts, Reading, Upload
 from amsfl.drift import reading_of_upload
 from amsfl.flower import messages, vector_files
-from amsfl.flower.messages import Buffers, GlobalModel, Order, Reply, Vector
+from amsfl.flower.messages import Buffers, GlobalModel, Order, Reply
 from amsfl.flower.server.transport import Arrival, error_text, is_gone
 from amsfl.methods import Method
 
@@ -32,44 +33,56 @@ MAY_BE_NAN = ("grad_dir", "diff_dir", "delta_dir", "held_loss", "spread", "way_b
 Sizes = list[list[float]]  # [round][client]: sizes accepted
 
 
+class OpenOrder(NamedTuple):
+    """An order whose reply is waited for."""
+
+    order: Order
+    model: GlobalModel  # what the client begins from
+    node: int = -1
+    version: int = 0  # how often the server had moved by then
+    sent_at: float = 0.0
+    own: dict[str, Any] = {}  # why these steps: this client's part of the plan
+    shared: dict[str, Any] = {}  # and the whole plan's
+
+
 class AcceptedReply(NamedTuple):
     """A reply that passed its checks. Its arrays may be on disk."""
 
-    client: int
+    job: OpenOrder
     reply: Reply  # without its arrays but the buffers
     upload: Upload
     bytes_up: float
     sizes: dict[str, float]  # of all that would move the model, by its name in PARTS
-    lr: float | None
     seconds: float  # from push to pull
     arrived_at: float
-    asked: int  # steps that it was asked for
     age: int = 0  # moves of the server since it began
-    began: Vector | None = None  # the model that it began from
+
+    @property
+    def client(self) -> int:
+        return self.job.order.client
+
+    @property
+    def lr(self) -> float | None:
+        return self.job.order.lr if self.job.order.lr_known else None
 
 
-def accept(method: Method, order: Order, model: GlobalModel, arrival: Arrival) -> AcceptedReply | str:
+def accept(method: Method, job: OpenOrder, arrival: Arrival) -> AcceptedReply | str:
     """The reply, or why it must not touch the model."""
-    message = arrival.message
+    message, order, model = arrival.message, job.order, job.model
     if message.has_error():
         return f"{'gone' if is_gone(message) else FAILED}: {error_text(message)}"
     try:
         reply = messages.unpack_reply(message.content)
         wanted = protocol.empty_parts(method, model.anchor.size)
         parts = {name: part for name, part in wanted.items() if not part.size} | reply.parts
-        why = (
-            refusal(order, model, reply)
-            or refused_loss(reply.reading, method)
-            or wrong_form("parts", wanted, parts)
-        )
+        why = refusal(method, order, model, reply) or wrong_form("parts", wanted, parts)
         if why:
             return why
         with np.errstate(all="ignore"):
             upload = protocol.decode(method.transmit, parts)
     except Exception as error:  # a client's bytes: whatever they break, only their sender is left out
         return f"unreadable: {error!r}"
-    why = not_finite({"delta": upload.delta, "extra": upload.extra})
-    if why:
+    if why := not_finite({"delta": upload.delta, "extra": upload.extra}):
         return why
     if method.private_rows:
         reply = reply._replace(reading=Reading(*map(float, reading_of_upload(upload.delta, model.direction))))
@@ -82,26 +95,19 @@ def accept(method: Method, order: Order, model: GlobalModel, arrival: Arrival) -
         times = method.arithmetic.second(reply.effective, reply.reading.length)
         sizes[1] = size(upload.delta, None, reply.steps) * times
     return AcceptedReply(
-        order.client,
+        job,
         reply._replace(parts={}),
         upload._replace(delta=vector_files.kept(upload.delta), extra=vector_files.kept(upload.extra)),
         float(sum(protocol.part_bytes(part) for part in reply.parts.values()))
         + protocol.FLOAT * len(Reading._fields) * order.readings,
         dict(zip(PARTS, sizes, strict=True)),
-        lr,
         arrival.seconds,
         arrival.sent.at + arrival.seconds,
-        order.steps,
     )
 
 
-def steps_not_done(order: Order, verdict: str) -> int:
-    """Steps of the order that the client did not do, by its own word."""
-    return order.steps if verdict.startswith(FAILED) else 0
-
-
-def refusal(order: Order, model: GlobalModel, reply: Reply) -> str | None:
-    """Everything about one reply that needs no other reply to judge."""
+def refusal(method: Method, order: Order, model: GlobalModel, reply: Reply) -> str | None:
+    """Everything about one reply that needs neither its upload nor another reply to judge."""
     if reply.run != order.run:
         return f"foreign run: the reply belongs to run {reply.run!r}, this is {order.run!r}"
     if reply.round != order.round:
@@ -115,24 +121,14 @@ def refusal(order: Order, model: GlobalModel, reply: Reply) -> str | None:
     if not (0 <= single(reply.effective) < np.inf and reply.skipped >= 0):
         return "impossible numbers: an optimizer's way must be finite and not negative"
     floats = {f"buffer {name}": part for name, part in reply.buffers.items() if part.dtype.kind == "f"}
-    return (
-        wrong_form("buffers", model.buffers, reply.buffers)
-        or not_finite(floats)
-        or _wrong_reading(reply.reading)
-    )
+    wrong = wrong_form("buffers", model.buffers, reply.buffers) or not_finite(floats)
+    return wrong or _wrong_reading(method, reply.reading)
 
 
 def single(value: float) -> float:
     """A number as float32 holds it."""
     with np.errstate(over="ignore"):
         return float(np.float32(value))
-
-
-def refused_loss(reading: Reading, method: Method) -> str | None:
-    """Whoever takes step lengths from losses cannot use one below zero."""
-    if reading.loss < 0 and (method.facts.own_rate or method.arithmetic.stride is not None):
-        return f"loss: {reading.loss:g} is below zero, and {method.name} takes its learning rate from losses"
-    return None
 
 
 def wrong_form(what: str, wanted: Parts, came: Parts) -> str | None:
@@ -154,12 +150,14 @@ def not_finite(parts: Parts) -> str | None:
     return None
 
 
-def _wrong_reading(reading: Reading) -> str | None:
+def _wrong_reading(method: Method, reading: Reading) -> str | None:
     given = [value for name, value in reading._asdict().items() if name not in MAY_BE_NAN or value == value]
     if not all(np.isfinite(single(value)) for value in given):
         return "not finite: the reading holds numbers that are NaN, or infinite as float32"
     if min(reading.grad_sq, reading.diff_sq, reading.delta_sq, reading.length) < 0:
         return "impossible numbers: the reading holds squares or lengths below zero"
+    if reading.loss < 0 and (method.facts.own_rate or method.arithmetic.stride is not None):
+        return f"loss: {reading.loss:g} is below zero, and {method.name} takes its learning rate from losses"
     return None
 
 
@@ -186,7 +184,7 @@ def oversized(
     others: bool = True,
 ) -> dict[int, str]:
     """Clients whose update is out of all proportion, and why; `others`: the run has more than one."""
-    reasons = {}
+    reasons = dict[int, str]()
     zero = {name: 0 * part for name, part in model.buffers.items()}
     least = {"buffers": changed(zero, model.buffers, True), "loss": np.ones(1)}
     for part in PARTS:
@@ -210,10 +208,6 @@ def too_large(length: float, common: float, limit: float) -> str | None:
     if common > 0 and length > limit * common:
         return f"norm: {length:.3g} is more than {limit:g} times the usual {common:.3g}"
     return None
-
-
-def remember(history: Sizes, accepted: list[float]) -> Sizes:
-    return [*history, accepted][-HISTORY:] if accepted else history
 
 
 def usual(history: Sizes, now: Sequence[float]) -> float:

@@ -6,8 +6,8 @@ one client's word then moves neither a target nor the best round. Asking takes o
 as long as it was seen to take.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from flwr.app import MessageType
@@ -15,15 +15,18 @@ from flwr.app import MessageType
 from amsfl.clock import over_limit
 from amsfl.combine import middle
 from amsfl.core import UserError
+from amsfl.core import scores as core_scores
 from amsfl.core.scores import shown_score
 from amsfl.flower import messages, vector_files
-from amsfl.flower.server import best_model, costs
+from amsfl.flower.server import costs
 from amsfl.flower.server.clients import believed
+from amsfl.flower.server.options import Evaluate
 from amsfl.flower.server.orders import OrderWriter
 from amsfl.flower.server.registration import Registration
 from amsfl.flower.server.reply_checks import FAILED, AcceptedReply
-from amsfl.flower.server.server_state import Evaluate, ServerState
-from amsfl.flower.server.transport import Arrival, Transport, error_text
+from amsfl.flower.server.server_state import ServerState
+from amsfl.flower.server.transport import Arrival, error_text
+from amsfl.record import Metrics
 from amsfl.simulation import ServeConfig
 
 SHARES = ("accuracy", "macro_f1")  # scores that lie between 0 and 1
@@ -35,50 +38,36 @@ LARGEST_SCORE = 1e30  # of any metric; sums of more are not finite
 MEDIAN_FROM = 3  # clients
 
 Scores = dict[str, float]
-Split = dict[str, dict[str, Any]]
-
-
-class ScoreRequests(NamedTuple):
-    """Questions that are out."""
-
-    orders: list[messages.Order]
-    ids: set[str]
-    deadline: float
 
 
 class ModelScorer:
     """Scores the model where scores are due, and sets the run's status by them and by the time."""
 
-    def __init__(
-        self,
-        config: ServeConfig,
-        orders: OrderWriter,
-        transport: Transport,
-        registration: Registration,
-        evaluate: Evaluate | None,
-    ):
-        self.config, self.orders, self.transport, self.registration = config, orders, transport, registration
-        self.evaluate = evaluate
-        if config.stop_after and evaluate is None and not config.evaluate_clients:
+    def __init__(self, orders: OrderWriter, registration: Registration, evaluate: Evaluate | None):
+        self.config, self.orders, self.evaluate = orders.config, orders, evaluate
+        self.registration, self.transport = registration, registration.transport
+        if self.config.stop_after and evaluate is None and not self.config.evaluate_clients:
             raise UserError(
                 "stop_after goes by scores, and nobody scores this model: give the server an evaluate "
                 "function, or set evaluate_clients=1."
             )
 
-    def score(self, state: ServerState, began: float, dispatch: Callable[[], None] = lambda: None) -> Split:
+    def score(self, state: ServerState, began: float, dispatch: Callable[[], None] = lambda: None) -> Metrics:
         """Scores by split. Where the run is not over `dispatch` is called as soon as clients were asked: what
         it sends them is behind the question, and they need not wait for the server's own scores."""
         config = self.config
-        over = state.round >= config.last_round
+        over = state.round >= config.last_round or self.orders.privacy.exhausted(state)
         over |= config.seconds is not None and self.transport.now() - began >= config.seconds
-        over |= self.orders.privacy.exhausted(state)
         over |= over_limit(config, state.spent) is not None
         model = self.orders.method.arithmetic.model(state.anchor, state.server)
         metrics, deciding = self._scores(state, model, over, dispatch)
-        over |= best_model.judge(state, model, deciding, config)
-        scores = best_model.deciding_split(deciding)
-        if scores and best_model.score(deciding, config) is None:
-            name = best_model.judged_by(scores, config)[0]
+        scores, value = deciding_split(deciding), worth(deciding, config)
+        over |= core_scores.judge_round(state, value, config.stop_after)
+        if state.best_round == state.round:
+            state.best = vector_files.kept(model)
+            state.best_buffers = {name: part.copy() for name, part in state.buffers.items()}
+        if scores and value is None:
+            name = judged_by(scores, config)[0]
             self.registration.notes.append(
                 f"no score {name!r} to find the best round by, of {sorted(scores)}"
             )
@@ -93,9 +82,9 @@ class ModelScorer:
 
     def _scores(
         self, state: ServerState, model: messages.Vector, over: bool, dispatch: Callable[[], None]
-    ) -> tuple[Split, Split]:
+    ) -> tuple[Metrics, Metrics]:
         """What is on record, and what targets and the best round go by."""
-        config, own, asked = self.config, Split(), None
+        config, own, asked = self.config, Metrics(), None
         if config.evaluate_clients and (over or state.round % config.evaluate_clients == 0):
             asked = self.ask(state, model)
         if not over:
@@ -104,13 +93,14 @@ class ModelScorer:
             own = checked(self.evaluate(model, state.buffers))
         if asked is None:
             return own, own
-        answers = [*self.collect(state, asked).values()]
-        mean = combined(answers, mean_by_rows)
-        deciding = combined(answers, median) if len(answers) >= MEDIAN_FROM else mean
+        answers = [*self.collect(state, *asked).values()]
+        mean = combined(answers)
+        deciding = combined(answers, by_median=True) if len(answers) >= MEDIAN_FROM else mean
         return (own | {"clients": mean}, own | {"clients": deciding}) if mean else (own, own)
 
-    def ask(self, state: ServerState, scored: messages.Vector) -> ScoreRequests:
-        """Every client that is free is to score the new model on its own test rows."""
+    def ask(self, state: ServerState, scored: messages.Vector) -> tuple[set[str], float]:
+        """Every client that is free is to score the model on its own test rows: the questions' ids, and how
+        long to wait for the answers."""
         free, buffers = self.transport.nodes() - self.transport.busy, state.buffers
         model = messages.GlobalModel(vector_files.kept(scored), state.server[:0], state.step[:0], buffers)
         who = [number for number, client in enumerate(state.clients) if client.node in free]
@@ -118,33 +108,33 @@ class ModelScorer:
         packed = zip(requests, messages.pack_orders(requests, model), strict=True)
         letters = [(state.clients[order.client].node, order, content) for order, content in packed]
         deadline = self.orders.deadline(costs.scoring(state.measured, who), state.round - 1)
-        ids = self.transport.send(MessageType.EVALUATE, letters, self.orders.lifetime(deadline))
-        return ScoreRequests(requests, ids, deadline)
+        return self.transport.send(MessageType.EVALUATE, letters, self.orders.lifetime(deadline)), deadline
 
-    def collect(self, state: ServerState, asked: ScoreRequests) -> dict[int, Scores]:
+    def collect(self, state: ServerState, asked: set[str], deadline: float) -> dict[int, Scores]:
         """Their scores, by client."""
-        answers, empty, rows = dict[int, Scores](), 0, believed(state.clients)
+        answers, empty, rows = dict[int, Scores](), False, believed(state.clients)
         rows = np.maximum(rows, np.median(rows))
-        for arrival in self.transport.collect(asked.ids, asked.deadline, self.config.evaluate_quorum):
+        for arrival in self.transport.collect(asked, deadline, self.config.evaluate_quorum):
             order = arrival.sent.order
-            if order is None or not any(order is ours for ours in asked.orders):
-                self.registration.take(state.clients, arrival)
+            if order is None or arrival.sent.key not in asked:
+                self.registration.take(state, arrival)
                 continue
             scores = read(arrival, order)
             if isinstance(scores, str):
                 self.registration.refuse(order.client, f"no score: {scores}")
                 continue
             state.measured = costs.scored(state.measured, order.client, arrival.seconds)
-            empty += not scores
             if scores:
                 scores["rows"] = min(scores["rows"], float(rows[order.client]))
                 answers[order.client] = recordable(scores, order.client, self.registration)
+            else:
+                empty = True
         if empty and not answers:
             self.registration.notes.append(NO_TEST_ROWS)
         return answers
 
 
-def training(replies: Sequence[AcceptedReply], state: ServerState, registration: Registration) -> Split:
+def training(replies: Sequence[AcceptedReply], state: ServerState, registration: Registration) -> Metrics:
     """What clients say of their own training, the mean by rows."""
     rows = believed(state.clients)
     own = [
@@ -152,7 +142,7 @@ def training(replies: Sequence[AcceptedReply], state: ServerState, registration:
         for item in replies
         if item.reply.metrics
     ]
-    mean = combined([each for each in own if len(each) > 1], mean_by_rows)
+    mean = combined([each for each in own if len(each) > 1])
     return {"training": mean} if mean else {}
 
 
@@ -199,30 +189,40 @@ def out_of_range(scores: dict[str, Any]) -> str | None:
     return f"{below[0]} {scores[below[0]]:g} is below 0" if below else None
 
 
-def combined(answers: Sequence[Scores], average: Callable[[list[float], list[float]], float]) -> Scores:
-    """Each score averaged over those who have it, and how many rows there are; {} where there are none."""
+def combined(answers: Sequence[Scores], by_median: bool = False) -> Scores:
+    """Each score's mean by rows, or median, over those who have it, and all their rows; {} for none."""
     names = sorted({name for scores in answers for name in scores} - {"rows"})
     own = [name for name in names if name not in OURS][:MOST]
-    averages = {}
+    averages = Scores()
     for name in [*(name for name in names if name in OURS), *own]:
-        having = [scores for scores in answers if name in scores]
-        averages[name] = average([each[name] for each in having], [each["rows"] for each in having])
+        pairs = [(each["rows"], each[name]) for each in answers if name in each]
+        if by_median:
+            averages[name] = float(middle(np.array([value for _, value in pairs]), np.ones(len(pairs))))
+        else:
+            averages[name] = sum(rows * value for rows, value in pairs) / sum(rows for rows, _ in pairs)
     if averages.get("mse", -1.0) >= 0:
         averages["rmse"] = averages["mse"] ** 0.5  # of all rows together; clients' own roots would not add up
     rows = sum(each["rows"] for each in answers)
     return {**averages, "rows": rows} if rows else {}
 
 
-def mean_by_rows(values: list[float], rows: list[float]) -> float:
-    return sum(row * value for row, value in zip(rows, values, strict=True)) / sum(rows)
+def deciding_split(metrics: Metrics) -> dict[str, Any]:
+    """The split that targets are held against: the server's hold-out, else the clients' own test rows."""
+    return metrics.get("holdout") or metrics.get("clients") or {}
 
 
-def median(values: list[float], rows: list[float]) -> float:
-    """The middle client's, each counting once."""
-    return float(middle(np.array(values), np.ones(len(values))))
+def judged_by(scores: Mapping[str, Any], config: ServeConfig) -> tuple[str, bool]:
+    """The name of the score that rounds are compared by, and whether more of it is better; "" for none."""
+    return core_scores.judged_by(scores, config.judge_by, shown_score(config.score, scores))
 
 
-def checked(metrics: Split) -> Split:
+def worth(metrics: Metrics, config: ServeConfig) -> float | None:
+    """What rounds are compared by, more is better; None where this round has none."""
+    scores = deciding_split(metrics)
+    return core_scores.worth(scores, config.judge_by, shown_score(config.score, scores))
+
+
+def checked(metrics: Metrics) -> Metrics:
     """The server's own scores, of which nothing may be impossible either."""
     for split, scores in metrics.items():
         why = out_of_range(scores)

@@ -11,32 +11,29 @@ from typing import Any
 import numpy as np
 from flwr.serverapp import Grid
 
-from amsfl import methods, protocol
+from amsfl import protocol
 from amsfl.core import UserError
 from amsfl.flower import messages, vector_files
-from amsfl.flower.server import best_model, clients, costs, newcomers, pieces, server_state, update
+from amsfl.flower.server import clients, costs, pieces, run_record, server_state, update
 from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.contributions import Contributions
-from amsfl.flower.server.costs import SpendingMeter, check_asked
 from amsfl.flower.server.first_model import first_model, ping
 from amsfl.flower.server.open_orders import OpenOrders
 from amsfl.flower.server.options import ServerOptions
-from amsfl.flower.server.orders import OrderWriter, planner_for
+from amsfl.flower.server.orders import OrderWriter
 from amsfl.flower.server.privacy_budget import PrivacyBudget
 from amsfl.flower.server.registration import Registration
 from amsfl.flower.server.reply_checks import FAILED
-from amsfl.flower.server.round_results import FinishedRound, RoundTotals, round_record
 from amsfl.flower.server.scoring import ModelScorer
 from amsfl.flower.server.server_state import ServerState
 from amsfl.flower.server.transport import Transport
-from amsfl.flower.server.update import Aggregation
 from amsfl.planning.planner import Planner, policy_of
 from amsfl.privacy.mechanism import check_longer
-from amsfl.record import RoundRecord, RunWriter, Summary, check_free, create, reopen
+from amsfl.record import RoundRecord, RunWriter, check_free, create, reopen
 from amsfl.settings.privacy import mechanism_of
-from amsfl.settings.round_ends import for_rounds, round_end_of, takes_older_work
+from amsfl.settings.round_ends import for_rounds, round_end_of
 from amsfl.simulation import ServeConfig
-from amsfl.simulation.components import method_of, takes_readings, work_of
+from amsfl.simulation.components import method_of
 
 TRIES = 5  # rounds in a row at which every client raises, or of which no finite model can be made
 
@@ -48,22 +45,19 @@ class FlowerServer:
         self.config, self.options, self.names = config, options, list[str]()
         mechanism = mechanism_of(config, own=options.own.privacy)
         method = method_of(config, options.own, mechanism)
-        self.policy = policy_of(config, method, options.own.policy)
+        policy = policy_of(config, method, options.own.policy)
         self.end = round_end_of(config, method, config.cohort or config.clients, options.own.round_end)
-        self.privacy = PrivacyBudget(config, self.policy, mechanism)
+        self.privacy = PrivacyBudget(config, policy, mechanism)
         self.privacy.check(method, self.end)
-        self.method = self.privacy.protect(for_rounds(config, method, self.end, config.clients))
-        readings = takes_readings(config, self.method, self.policy)
-        self.orders = OrderWriter(config, self.method, readings, self.privacy)
-        self.orders.takes_older_work = takes_older_work(self.end)
+        if config.most_clients and (mechanism or config.worth):
+            why = "noise and budgets of privacy are" if mechanism else "a ledger of contributions is"
+            raise UserError(f"Clients cannot join later: {why} for those who begin. Leave most_clients out.")
+        method = self.privacy.protect(for_rounds(config, method, self.end, config.clients))
+        self.orders = OrderWriter(config, method, self.privacy, self.end)
         self.transport = Transport(grid, config.poll)
-        newcomers.check(config, self.privacy.mechanism is not None)
         self.registration = Registration(self.transport, config, self.privacy.question(), self._on_refusal)
-        parts = (config, self.orders, self.transport, self.registration)
-        self.open_orders = OpenOrders(*parts, self.end, self.policy.readings)
-        self.scorer = ModelScorer(*parts, options.evaluate)
-        self.spending = SpendingMeter(config, self.policy, self.end)
-        check_asked(config, self.privacy.clients)
+        self.open_orders = OpenOrders(self.orders, self.registration)
+        self.scorer = ModelScorer(self.orders, self.registration, options.evaluate)
         self.contributions = Contributions(self.scorer, options.row_scores)
         self.writer: RunWriter | None = None
         self.not_finite = 0  # rounds in a row of which no finite model could be made
@@ -74,10 +68,16 @@ class FlowerServer:
             state, records = self._begin(resume, stack)
             tries = self._run_rounds(state, records)
             if self.writer:
-                summary, network = self.summary(state, records), self.options.network
-                self.writer.end(summary, best_model.files(self.config, state, self.method, summary, network))
+                summary, network = run_record.summary(self.orders, state, records), self.options.network
+                self.writer.end(summary, run_record.files(self.orders, state, summary, network))
         if state.status == "abandoned":
-            raise self._abandoned(state, tries)
+            what = f"Every client failed in the first round, {tries} times in a row"
+            if tries < TRIES:
+                what = f"No good reply came for {self.config.patience:g} seconds after round {state.round}"
+            what += self.registration.first_reason()
+            raise UserError(
+                f"{what}; the record is kept: look at the SuperNodes, then run again with resume."
+            )
         return state, records
 
     def _run_rounds(self, state: ServerState, records: list[RoundRecord]) -> int:
@@ -106,25 +106,25 @@ class FlowerServer:
     def round(self, state: ServerState, began: float) -> RoundRecord | None:
         """One round; None when nobody was there or nobody's work could be taken: then it is tried again."""
         started = self.transport.now()
-        newcomers.join(self, state)
+        self._join(state)
         results = self.open_orders.wait(state, self.planner, began)
-        self._hear_of_costs(state)
+        self.privacy.hear(state, self.registration.refused)
         if results is None:
             return None
-        how = Aggregation(self.method, self.end.weight, self.privacy.server_noise(state))
-        results, model = update.settle(how, state, results, self.open_orders.refuse)
+        results, model = update.settle(self.orders, state, results, self.open_orders.refuse)
         self.not_finite = self.not_finite + 1 if model is None else 0
         if model is None:
             return None
-        parts = self.contributions.parts(how, state, results, model.anchor)
-        weighed, results, model = model.weighed, update.move(state, results, model), None
-        reading = update.learn(state, self.method, self.planner, results, self.config.poll)
+        parts = self.contributions.parts(state, results, model.anchor)
+        results, model = update.move(state, results, model), None
+        results = update.learn(state, self.orders, self.planner, results)
         self.contributions.enter(state, parts)
         self.privacy.count(state, results.replies)
-        totals = RoundTotals.add(state, self.spending, results, started)
         metrics = self.scorer.score(state, began, self._early_dispatch(state))
         worth = self.contributions.look(state, metrics)
-        return round_record(self, state, FinishedRound(results, reading, weighed, metrics, totals, worth))
+        wall = {"seconds": self.transport.now() - started, "elapsed": state.elapsed}
+        parties = (self.orders, self.registration)
+        return run_record.round_record(*parties, state, results, metrics, wall=wall, worth=worth)
 
     def _early_dispatch(self, state: ServerState) -> Callable[[], None]:
         """Sends the next round's orders while this one's model is scored: plans do not go by scores.
@@ -135,36 +135,18 @@ class FlowerServer:
         config = self.config
         by_scores = bool(config.stop_after) or (config.target is not None and config.stop_at_target)
         asks = bool(config.worth and config.evaluate_clients)  # clients are to be free for more questions
-        client_state = sum(part.size for part in protocol.initial_client_state(self.method, state.anchor[:1]))
-        private = self.privacy.mechanism is not None
+        parts = protocol.initial_client_state(self.orders.method, state.anchor[:1])
+        client_state, private = sum(part.size for part in parts), self.privacy.mechanism is not None
         if not self.end.waits_for_all or by_scores or private or client_state or asks:
             return lambda: None
-        free = self.registration.admit(state.clients)  # before they are asked for scores
+        free = self.registration.admit(state)  # before they are asked for scores
         return lambda: self.open_orders.dispatch(state, self.planner, free)
-
-    def _hear_of_costs(self, state: ServerState) -> None:
-        """What late replies say of their clients' costs, and refusals of their privacy."""
-        for arrival in self.registration.late:
-            state.measured = costs.learn_late(state.measured, arrival, self.config.poll)
-        self.privacy.hear(state, self.registration.refused, self.registration.steps_not_done)
-        self.registration.late, self.registration.steps_not_done = [], []
-
-    def summary(self, state: ServerState, records: list[RoundRecord]) -> Summary:
-        """The run in numbers, so far."""
-        return best_model.summary(self, state, records)
 
     def _all_failed(self, state: ServerState) -> bool:
         """Whether all clients raised, and none has ever taken a step: that is the app, not a client."""
         refused = self.registration.refused
         failed = {item["client"] for item in refused if item["reason"].startswith(f"{FAILED}: ")}
         return state.round == 0 and failed >= set(range(len(state.clients)))
-
-    def _abandoned(self, state: ServerState, tries: int) -> UserError:
-        what = f"Every client failed in the first round, {tries} times in a row"
-        if tries < TRIES:
-            what = f"No good reply came for {self.config.patience:g} seconds after round {state.round}"
-        what += self.registration.first_reason()
-        return UserError(f"{what}; the record is kept: look at the SuperNodes, then run again with resume.")
 
     def _on_refusal(self, item: dict[str, Any]) -> None:
         """Printed and written at once: the round that it belongs to may never end."""
@@ -185,10 +167,10 @@ class FlowerServer:
         if state is None:
             state = self._fresh()
             if out and not resume:
-                described = server_state.manifest(self.config, state, self.method)
+                described = server_state.manifest(self.config, state, self.orders.method)
                 self.writer = stack.enter_context(create(out, described, self.options.force))
             return state, records
-        self.meet(state.clients, state.anchor.size)
+        self._meet(state.clients, state.anchor.size)
         self.orders.resumed_round = state.round
         state.ordered_steps = state.ordered_steps or [*state.steps]
         self.planner = self._private_planner(state)
@@ -198,7 +180,7 @@ class FlowerServer:
             self.writer.change(self.config.model_dump(), {}, state.round)
             self.writer.remove_summary()
         if state.status == "running":
-            self.registration.regather(state.clients)
+            self.registration.regather(state)
         return state, records
 
     def _fresh(self) -> ServerState:
@@ -208,43 +190,56 @@ class FlowerServer:
         self.options = self.options._replace(start=None)  # it would stay as large as the model
         first = first._replace(model=vector_files.kept(np.ascontiguousarray(first.model, np.float32)))
         anchor = first.model
-        self.privacy.check_buffers(first.buffers)
-        self.meet(registered, anchor.size)
+        self._meet(registered, anchor.size)
+        method, readings = self.orders.method, self.orders.readings
         speeds = [self.registration.speeds.get(client.name, 0.0) for client in registered]
         # a round takes more gradients than steps: the reading's, and at first the opening's
-        more = self.orders.readings + (self.method.arithmetic.opening is not None)
+        more = readings + (method.arithmetic.opening is not None)
         empty = (ping(self.registration, registered) + more * np.array(speeds)).tolist()
         memory, measured = self.plan_for(registered).start(), costs.start(len(registered), speeds, empty)
-        server, step = pieces.first_state(self.method, anchor), anchor[:0]
-        if self.orders.readings or self.method.private_rows is not None:
+        server, step = pieces.first_state(method, anchor), anchor[:0]
+        if readings or method.private_rows is not None:
             step = vector_files.each(lambda x: 0 * x, anchor)
         state = ServerState(anchor, server, step, first.buffers, [], memory, measured, self.config.seed)
-        state.history = np.zeros((0, protocol.remembers(self.method)), np.float32)
+        state.history = np.zeros((0, protocol.remembers(method)), np.float32)
         state.add_clients(registered)
         state.tensors = [*first.tensors]
         state.first = vector_files.kept(anchor) if self.config.worth else state.first
         self.planner = self._private_planner(state)
         return state
 
-    def meet(self, registered: list[RegisteredClient], size: int) -> None:
-        """What depends on who takes part: the method's form, and what clients spend."""
+    def _join(self, state: ServerState) -> None:
+        """Let in who came while the last round was under way: from now on plans are for them, too."""
+        fresh = self.registration.newcomers
+        if not fresh:
+            return
+        self.registration.newcomers, first = {}, len(state.clients)
+        state.add_clients([clients.registered_client(*pair) for pair in fresh.items()])
+        state.measured = costs.add_clients(state.measured, [hello.step_seconds for hello in fresh.values()])
+        self._meet(state.clients, state.anchor.size)
+        self.planner = self.plan_for(state.clients)
+        state.memory = state.memory.grown(self.planner.start())
+        for who, client in enumerate(state.clients[first:], first):
+            self.registration.notes.append(f"client {who} ({client.name!r}) joined after round {state.round}")
+        if self.writer:
+            self.writer.describe({"clients": {"names": self.names}})
+
+    def _meet(self, registered: list[RegisteredClient], size: int) -> None:
         self.names = [client.name for client in registered]
-        for who in self.orders.odd_optimizers(registered):
-            self.registration.refuse(who, f"optimizer: its own cannot do {self.method.title}'s steps")
-        if not self.orders.own_steps and any(client.own_optimizer for client in registered):
-            own = methods.for_own_optimizers(self.method)
-            self.method = for_rounds(self.config, own, self.end, self.config.clients)
-            self.orders.method, self.orders.own_optimizer = self.method, True
-        self.registration.notes += self.spending.open(registered, work_of(self.method, self.policy, size))
-        self.orders.accounts = self.spending.accounts
+        self.registration.notes += self.orders.meet(registered, size)
+        for who, client in enumerate(registered):
+            if self.orders.own_steps and client.own_optimizer:
+                title = self.orders.method.title
+                self.registration.refuse(who, f"optimizer: its own cannot do {title}'s steps")
         self.transport.reply_bytes = 4 * size
 
     def plan_for(self, registered: list[RegisteredClient]) -> Planner:
         if self.options.plan_by is not None:
             return self.options.plan_by(clients.weights(registered))
-        return planner_for(registered, self.config, self.method, self.policy, self.end, self.spending.limits)
+        return self.orders.planner(registered)
 
     def _private_planner(self, state: ServerState) -> Planner:
         """One that asks nobody for more steps than its privacy has left."""
-        self.registration.notes += self.privacy.open(state.clients, state.anchor.size)
+        notes = self.privacy.open(state.clients, state.anchor.size, state.buffers)
+        self.registration.notes += notes
         return self.privacy.limit(self.plan_for(state.clients), state)

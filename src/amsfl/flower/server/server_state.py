@@ -1,7 +1,6 @@
 """Where a run stands: all that the next round needs, written after every round, read to go on."""
 
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,8 +20,7 @@ from amsfl.simulation import ServeConfig, provenance
 from amsfl.worth import ledger as contributions
 from amsfl.worth.ledger import ContributionLedger
 
-Evaluate = Callable[[Vector, Buffers], dict[str, dict[str, Any]]]  # the server's own scores
-BUFFER, BEST_BUFFER = "buffer.", "best-buffer."
+BUFFERS = {"buffers": "buffer.", "best_buffers": "best-buffer."}  # fields, and their names in a checkpoint
 
 
 @dataclass
@@ -107,8 +105,9 @@ def save(writer: RunWriter, state: ServerState) -> None:
     """A checkpoint as a simulation writes it (one trial), with Flower's own facts under `flower`."""
     arrays = {name: getattr(state, name)[None] for name in LIKE_A_TRIAL}
     arrays |= dict.fromkeys(("client", "memory"), np.zeros((1, 0, 0), np.float32))  # stays with the clients
-    arrays |= {BUFFER + name: np.array(part, order="C") for name, part in state.buffers.items()}
-    arrays |= {BEST_BUFFER + name: np.array(part, order="C") for name, part in state.best_buffers.items()}
+    for key, prefix in BUFFERS.items():
+        held: Buffers = getattr(state, key)
+        arrays |= {prefix + name: np.array(part, order="C") for name, part in held.items()}
     arrays |= {"best": state.best, "first": state.first}
     arrays |= contributions.as_arrays(state)
     host = {key: plain(part) for key, part in vars(state).items() if key not in (*ARRAYS, "memory")}
@@ -138,7 +137,5 @@ def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
     rest["memory"] = PlannerMemory.load(rest["memory"])
     rest["tensors"] = [from_plain(TensorSpec, leaf) for leaf in rest["tensors"]]
     rest |= {name: vector_files.kept(point.arrays.get(name, nothing[0, 0])) for name in ("best", "first")}
-    for key, prefix in (("buffers", BUFFER), ("best_buffers", BEST_BUFFER)):
-        held = {name: part for name, part in point.arrays.items() if name.startswith(prefix)}
-        rest[key] = {name.removeprefix(prefix): np.array(part) for name, part in held.items()}
+    rest |= {key: contributions.with_prefix(point.arrays, prefix) for key, prefix in BUFFERS.items()}
     return ServerState(**rest | contributions.from_arrays(point.arrays)), records

@@ -6,12 +6,13 @@ Lines are text, or with `log="json"` one JSON object each, with the time and wha
 import json
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from amsfl.core import UserError
 from amsfl.core.scores import describe_scores
 from amsfl.flower.metrics import Metrics
-from amsfl.flower.server.best_model import deciding_split
+from amsfl.flower.server.scoring import deciding_split
 from amsfl.record import RoundRecord
 
 HELP = {
@@ -22,16 +23,13 @@ HELP = {
     "refusals_total": "Replies and nodes that were refused.",
     "clients": "Clients in the last round.",
 }
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)
+PRINT = partial(print, flush=True)
 
 
 class Telemetry:
     """`on_round` and `on_refusal` are called by the server."""
 
-    def __init__(self, log: str = "text", port: int = 0, write: Callable[[str], None] = _print):
+    def __init__(self, log: str = "text", port: int = 0, write: Callable[[str], None] = PRINT):
         if log not in ("text", "json"):
             raise UserError(f"log is {log!r}; it may be 'text' or 'json'.")
         self.json, self.write = log == "json", write
@@ -50,9 +48,10 @@ class Telemetry:
         called = [names[who] if who < len(names) else str(who) for who in record.cohort]
         scores = deciding_split(record.metrics)
         if self.json:
-            steps = dict(zip(called, record.steps, strict=True))
             seconds = {"seconds": waited, "planned": record.predicted_seconds}
-            self._event("round", round=record.round, scores=_plain(scores), steps=steps, **seconds)
+            plain = {name: value for name, value in scores.items() if isinstance(value, int | float)}
+            steps = dict(zip(called, record.steps, strict=True))
+            self._event("round", round=record.round, scores=plain, steps=steps, **seconds)
             return
         text = describe_scores(scores)
         steps_text = " ".join(f"{name}:{count}" for name, count in zip(called, record.steps, strict=True))
@@ -78,8 +77,3 @@ class Telemetry:
     def _event(self, event: str, **fields: Any) -> None:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.write(json.dumps({"time": at, "event": event, **fields}, default=str))
-
-
-def _plain(scores: dict[str, Any]) -> dict[str, Any]:
-    """Those that are one number."""
-    return {name: value for name, value in scores.items() if isinstance(value, int | float)}

@@ -14,7 +14,6 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from amsfl.flower import internals
-from amsfl.flower.arrays import ARRAY_RECORDS
 from amsfl.flower.messages import LONGEST_TEXT, Order
 
 LOOK_AROUND = 2.0  # seconds between two looks at who is still connected
@@ -28,6 +27,7 @@ class SentMessage(NamedTuple):
     kind: str  # a Flower message type: query, train, evaluate
     order: Order | None
     at: float
+    key: str = ""  # Flower's id of it
 
 
 class Arrival(NamedTuple):
@@ -46,14 +46,6 @@ def is_gone(message: Message) -> bool:
 def error_text(message: Message) -> str:
     """Why a client or Flower answered with an error; cut, since a client wrote it."""
     return (message.error.reason or "")[:LONGEST_TEXT]
-
-
-def without_arrays(arrival: Arrival) -> Arrival:
-    """The same reply, when its work is not wanted any more: only its numbers are kept."""
-    if arrival.message.has_content():
-        for name in ARRAY_RECORDS:
-            arrival.message.content.pop(name, None)
-    return arrival
 
 
 class Transport:
@@ -90,13 +82,11 @@ class Transport:
         """Push one message a node. Returns the ids of those that went out."""
         todo = list(letters)
         messages = [Message(content, node, kind, ttl=ttl) for node, _, content in todo]
-        sent_at, ids = self.now(), []
-        if messages:
-            ids = list(self.grid.push_messages(messages))
-        for key, (node, order, _) in zip(ids, todo, strict=False):
-            if key:
-                self.waiting[key] = SentMessage(node, kind, order, sent_at)
-        return {key for key in ids if key}
+        sent_at, keys = self.now(), list(self.grid.push_messages(messages)) if messages else []
+        pairs = zip(keys, todo, strict=False)
+        sent = {key: SentMessage(node, kind, order, sent_at, key) for key, (node, order, _) in pairs if key}
+        self.waiting |= sent
+        return {*sent}
 
     def pull(self) -> Iterator[Arrival]:
         """All replies that are there, to whatever message; large ones are fetched a few at a time."""

@@ -5,14 +5,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl import protocol
-from amsfl.clock.staleness import Weight
+from amsfl import clock, protocol
+from amsfl.clock.costs import MEGABYTE
 from amsfl.combine import middle
 from amsfl.core import Reading, Upload
 from amsfl.drift.plausibility import FAR
 from amsfl.flower import vector_files
-from amsfl.flower.messages import Buffers, GlobalModel, Vector
+from amsfl.flower.messages import Buffers, Vector
 from amsfl.flower.server import clients, costs, pieces, reply_checks
+from amsfl.flower.server.orders import OrderWriter
 from amsfl.flower.server.reply_checks import AcceptedReply
 from amsfl.flower.server.round_results import RoundResults, plain_steps
 from amsfl.flower.server.server_state import ServerState
@@ -21,7 +22,6 @@ from amsfl.planning.planner import Planner
 from amsfl.record.tensors import release
 
 LONG = 3.0  # times clients' own gradients: their mean is no longer than they are, but for noise
-Noise = tuple[Any, Any] | None  # what keeps whole clients private (protocol.settle)
 
 
 class NextModel(NamedTuple):
@@ -34,33 +34,25 @@ class NextModel(NamedTuple):
 
     @property
     def finite(self) -> bool:
-        parts = [
-            self.anchor,
-            self.server,
-            *(part for part in self.buffers.values() if part.dtype.kind == "f"),
-        ]
+        parts = [self.anchor, self.server, *_floats(self.buffers)]
         return all(vector_files.finite(np.ravel(part)) for part in parts)
 
 
-class Aggregation(NamedTuple):
-    """How this run's server makes a model."""
-
-    method: Method
-    weight: Weight  # of an upload by its age
-    noise: Noise = None
+def _floats(buffers: Buffers) -> list[Vector]:
+    return [part for part in buffers.values() if part.dtype.kind == "f"]
 
 
 def settle(
-    how: Aggregation, state: ServerState, results: RoundResults, refuse: Callable[[int, str], None]
+    orders: OrderWriter, state: ServerState, results: RoundResults, refuse: Callable[[int, str], None]
 ) -> tuple[RoundResults, NextModel | None]:
     """The next model, and the results that it is made of; None where no finite one can be made.
 
     A model that is not finite is never kept: the client whose numbers are largest is refused, until the model
     of the others is finite.
     """
-    while results.replies or how.noise is not None:
+    while results.replies or orders.privacy.clients:
         with np.errstate(all="ignore"):
-            model = combine(how, state, results.model, results.replies)
+            model = combine(orders, state, results.replies)
         if model.finite:
             return results, model
         if not results.replies:
@@ -74,51 +66,48 @@ def settle(
 def _largest(item: AcceptedReply) -> float:
     """The largest number of a reply, as a client that wants to break sums would send it."""
     parts = [vector_files.largest(part) for part in (item.upload.delta, item.upload.extra)]
-    floats = [np.abs(part).max(initial=0.0) for part in item.reply.buffers.values() if part.dtype.kind == "f"]
+    floats = [np.abs(part).max(initial=0.0) for part in _floats(item.reply.buffers)]
     return float(max([*parts, *floats, *map(abs, item.reply.reading), item.reply.effective]))
 
 
-def combine(
-    how: Aggregation, state: ServerState, model: GlobalModel, replies: Sequence[AcceptedReply]
-) -> NextModel:
+def combine(orders: OrderWriter, state: ServerState, replies: Sequence[AcceptedReply]) -> NextModel:
     """The next model, in float32 and in the clients' order, as the loop engine has it.
 
     Where whole clients are private the model moves by noise alone if nobody's work is there, since that
     nobody was there is a secret.
     """
-    method = how.method
+    method, anchor, noise = orders.method, state.anchor, orders.privacy.server_noise(state)
     who = np.array([item.client for item in replies], int)
     shares = np.asarray(clients.weights(state.clients)[who], np.float32)
     counts = np.asarray(plain_steps(replies), np.float32)
-    reading = None if how.noise is not None else _readings(replies, np.float32)
-    if how.noise is not None:
+    reading = None if noise is not None else _readings(replies, np.float32)
+    if noise is not None:
         shares, counts = (np.append(part, np.float32(0)) for part in (shares, counts))
 
     def uploads(piece: slice) -> Iterator[Upload]:
         """One at a time: they may be on disk."""
         for item in replies:
-            weight, (delta, extra, delta_sq) = np.float32(how.weight(item.age)), item.upload
+            weight, (delta, extra, delta_sq) = np.float32(orders.end.weight(item.age)), item.upload
             sent = Upload(delta[piece], extra[piece], delta_sq)
             if item.age or weight != 1:
-                began = item.began[piece] if item.age and item.began is not None else None
-                sent = protocol.weigh_by_age(method, sent, weight, model.anchor[piece], began)
+                began = item.job.model.anchor[piece] if item.age else None
+                sent = protocol.weigh_by_age(method, sent, weight, anchor[piece], began)
             done, length = map(np.float32, (item.reply.effective, item.reply.reading.length))
             try:
                 yield protocol.complete(method, sent, done, length)
             finally:  # also when nobody asks for another one
                 release(delta)
-        if how.noise is not None:
-            nothing = np.zeros_like(model.anchor)
+        if noise is not None:
+            nothing = np.zeros_like(anchor)
             yield Upload(nothing, nothing[:0], np.float32(0))
 
-    history = None if how.noise is not None else state.history[who]
-    cohort = protocol.CohortWork((), shares, counts, reading=reading, private=how.noise, history=history)
-    size = model.anchor.size
-    total, server, weighed, settled = pieces.combine(method, model.server, cohort, size, uploads)
-    anchor, server = pieces.aggregate(method, model.anchor, total, shares, counts, server)
+    history = None if noise is not None else state.history[who]
+    cohort = protocol.CohortWork((), shares, counts, reading=reading, private=noise, history=history)
+    total, server, weighed, settled = pieces.combine(method, state.server, cohort, anchor.size, uploads)
+    moved, server = pieces.aggregate(method, anchor, total, shares, counts, server)
     buffers = {
         name: _buffer(method, ours, [item.reply.buffers[name] for item in replies], shares)
-        for name, ours in model.buffers.items()
+        for name, ours in state.buffers.items()
     }
     history = state.history.copy()
     if settled is not None:
@@ -126,7 +115,7 @@ def combine(
     agreement = 0.0
     if method.facts.loosest > 1:
         agreement = float(protocol.agreement(total._replace(square=vector_files.square(total.delta))))
-    return NextModel(anchor, server, buffers, weighed, history, agreement)
+    return NextModel(moved, server, buffers, weighed, history, agreement)
 
 
 def _buffer(method: Method, ours: Vector, parts: list[Vector], weights: Any) -> Vector:
@@ -144,24 +133,21 @@ def _buffer(method: Method, ours: Vector, parts: list[Vector], weights: Any) -> 
 
 def move(state: ServerState, results: RoundResults, model: NextModel) -> RoundResults:
     """The state with the new model. The results let go of the old one, which may be large."""
+    if state.step.size:
+        state.step = vector_files.each(np.subtract, model.anchor, state.anchor)
     state.anchor, state.server, state.buffers = model.anchor, model.server, model.buffers
     state.history = model.history
-    if state.step.size:
-        state.step = vector_files.each(np.subtract, state.anchor, results.model.anchor)
-    replies = [item._replace(began=None) for item in results.replies]
-    return results._replace(model=state.model, replies=replies, agreement=model.agreement)
+    replies = [item._replace(job=item.job._replace(model=state.model)) for item in results.replies]
+    return results._replace(replies=replies, agreement=model.agreement, weighed=model.weighed)
 
 
-def learn(
-    state: ServerState, method: Method, planner: Planner, results: RoundResults, poll: float
-) -> Reading:
-    """The state after what a round says of the plan; the readings that the planner learnt from."""
-    replies = results.replies
+def learn(state: ServerState, orders: OrderWriter, planner: Planner, results: RoundResults) -> RoundResults:
+    """The state after what a round says of the plan, and what it took; the results with that."""
+    replies, method, poll = results.replies, orders.method, orders.config.poll
     reading = _readings(replies, float)
     if replies:
-        steps = np.array([item.reply.steps for item in replies])
         # as it was: a site that stops by itself (most_seconds) does fewer steps than were planned
-        taken = results.decision._replace(steps=steps, predicted_seconds=results.seconds)
+        taken = results.decision._replace(steps=results.steps, predicted_seconds=results.seconds)
         state.memory = planner.learn(state.memory, results.cohort, taken, reading, results.agreement)
         _follow_verdict(state, method)
     for item in replies:
@@ -174,10 +160,16 @@ def learn(
         sizes = [item.sizes[part] for item in replies if item.lr is not None or part == "loss"]
         if part == "counters":  # the larger half was outvoted, and is no measure for who comes alone
             sizes = sorted(sizes)[: (len(sizes) + 1) // 2]
-        state.sizes[part] = reply_checks.remember(state.sizes.get(part, []), sizes)
+        if sizes:
+            state.sizes[part] = [*state.sizes.get(part, []), sizes][-reply_checks.HISTORY :]
     state.round += 1
     state.corrects_well = corrects_well(state, method, results, reading)
-    return reading
+    state.seconds = {key: state.seconds[key] + each for key, each in results.clocks.items()}
+    lost = tuple(np.array([each[place] for each in results.dropped], int) for place in (0, 3))
+    spent = clock.spent(orders.accounts, (results.cohort, results.steps), (lost[0], lost[1]))
+    spent |= {"megabytes": (results.bytes_up + results.bytes_down) / MEGABYTE}
+    state.spent = {name: state.spent.get(name, 0.0) + each for name, each in spent.items()}
+    return results._replace(reading=reading, spent=spent)
 
 
 def corrects_well(state: ServerState, method: Method, results: RoundResults, reading: Reading) -> bool:
