@@ -20,12 +20,19 @@ from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import devices, worker_threads
 from amsfl.engines.contract import JobResults, Jobs, JobStarts, as_reading
 from amsfl.engines.devices import Program
-from amsfl.engines.job import ClientResult, make_job
-from amsfl.engines.job_table import JobIntegers, JobTable, any_opens, job_row
+from amsfl.engines.job_table import (
+    ClientJob,
+    ClientResult,
+    DeviceRows,
+    JobIntegers,
+    JobTable,
+    any_opens,
+    job_row,
+)
 from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import Queue, pack_for_workers
 from amsfl.engines.task import FloatType
-from amsfl.engines.work_program import DeviceRows, ProgramParts
+from amsfl.engines.work_program import ProgramParts
 
 
 class AsyncInputs(NamedTuple):
@@ -91,11 +98,9 @@ def program(mesh: Mesh, client: Program) -> Program:
     def one(
         begins: JobStarts, rows: DeviceRows, table: JobTable, job: jax.Array, longest: Number
     ) -> ClientResult:
-        place = jnp.maximum(job, 0)
-        numbers, *rest = job_row(table, place)
-        numbers = numbers._replace(steps=jnp.where(job >= 0, numbers.steps, 0))
-        begin = JobStarts(*(part[place] for part in begins))
-        result: ClientResult = client(make_job(begin, (numbers, *rest), *rows), longest, any_opens(table))
+        begin = JobStarts(*(part[jnp.maximum(job, 0)] for part in begins))
+        own = ClientJob(begin, *job_row(table, job), rows)
+        result: ClientResult = client(own, longest, any_opens(table))
         return result
 
     def waves(begins: JobStarts, rows: DeviceRows, table: JobTable, queue: Queue) -> ClientResult:
