@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from amsfl.combine.levels import beside
+from amsfl.combine.weighted import beside
 from amsfl.core import Combine, Upload, UserError, namespace
 from amsfl.core.records import Array
 

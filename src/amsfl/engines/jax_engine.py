@@ -21,7 +21,7 @@ from amsfl.engines import (
     work_program,
     worker_threads,
 )
-from amsfl.engines.async_work import AsyncInputs, AsyncWork
+from amsfl.engines.async_work import AsyncWork
 from amsfl.engines.contract import JobResults, Jobs, JobStarts, Orders, Outcome, State, as_reading, own_models
 from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
@@ -202,8 +202,8 @@ class JaxEngine:
 
     def work(self, starts: JobStarts, jobs: Jobs) -> JobResults:
         if self._async is None:
-            inputs = AsyncInputs(self.numbers, self.rows, self._tables, self.task.dtype)
-            self._async = AsyncWork(self._parts, *self._async_shape, inputs)
+            common = self.numbers, self.rows
+            self._async = AsyncWork(self._parts, self._async_shape, self._tables, common)
         return self._async.work(starts, jobs)
 
     def _side_by_side(self, keep: bool, widths: tuple[int, ...]) -> Program:

@@ -5,6 +5,7 @@ between two rounds of five small clients took longer than the rounds.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -18,12 +19,10 @@ from amsfl.engines.devices import Program
 from amsfl.engines.job_table import DeviceRows, JobTable
 from amsfl.engines.layout import ModelLayout
 from amsfl.engines.memory import room_for
-from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import Queue
 from amsfl.engines.settle_program import RoundResults, mixing, result_shardings, settle_body
 from amsfl.engines.task import Task
-from amsfl.engines.work_program import ProgramParts, work_body
-from amsfl.methods import Method
+from amsfl.engines.work_program import ProgramParts, with_parts, work_body
 
 ROUNDS = 64  # in one call at most: dispatching it then takes a fiftieth of the time of the shortest rounds
 SHARE = 4  # one part in so many of the memory there is for work may hold the states after every round
@@ -44,11 +43,8 @@ def program(parts: ProgramParts, keep: bool, longest: int | None) -> Program:
     `plans` have room for more rounds than `count`; so one program serves any number of them.
     """
     parts = parts._replace(slots=1)
-
-    def build(method: Method) -> Program:
-        return _several(parts._replace(method=method), keep, longest)
-
-    whole, placed = with_numbers("span", parts.method, build), result_shardings(parts.mesh, parts.layout, 1)
+    whole = with_parts("span", parts, partial(_several, keep=keep, longest=longest))
+    placed = result_shardings(parts.mesh, parts.layout, 1)
     if longest:
         return jax.jit(whole, out_shardings=placed)
     return devices.jit(whole, parts.mesh, parts.light, out_shardings=placed)
@@ -68,7 +64,8 @@ def _several(parts: ProgramParts, keep: bool, longest: int | None) -> Program:
         apart: Callable[[Tree], Tree] = jax.lax.optimization_barrier
         mix = apart(mixed(plan.orders.weights, plan.orders.steps))
         result = apart(work(state, rows, plan.table, mix, plan.queue))
-        return apart(settle(state, plan.orders, [result], number, seeds))
+        results: RoundResults = apart(settle(state, plan.orders, [result], number, seeds))
+        return results
 
     def several(
         state: State,

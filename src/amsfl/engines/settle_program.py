@@ -70,7 +70,8 @@ def settle(parts: ProgramParts) -> Program:
 
 def result_shardings(mesh: Mesh, layout: ModelLayout, lead: int = 0) -> Tree:
     """Where what a settlement returns lies; of several rounds, behind an axis more."""
-    specs: Tree = RoundResults(layout.specs(lead), P(), layout.spec(lead + 2), P(), P())
+    by_field: Tree = layout.specs(lead), P(), layout.spec(lead + 2), P(), P()
+    specs = RoundResults(*by_field)
     return jax.tree.map(partial(NamedSharding, mesh), specs, is_leaf=lambda each: isinstance(each, P))
 
 

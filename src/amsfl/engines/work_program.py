@@ -47,35 +47,32 @@ class WorkerResult(NamedTuple):
     deltas: jax.Array
 
 
+def with_parts(name: str, parts: ProgramParts, build: Callable[[ProgramParts], Program]) -> Program:
+    """program(numbers, *arguments), as `with_numbers` makes it, of parts whose method has these numbers."""
+    return with_numbers(name, parts.method, lambda method: build(parts._replace(method=method)))
+
+
 def work(parts: ProgramParts, keep: bool, further: bool = False) -> Program:
     """jit of one worker's local work: every device runs its waves -> a WorkerResult, [devices, ...].
 
     `settle` sums what workers and devices computed. With `keep` every client's delta comes back, too. With
     `further` the last argument is an earlier result, which is then gone.
     """
-
-    def build(method: Method) -> Program:
-        return work_body(parts._replace(method=method), keep, further)
-
-    whole = with_numbers("work", parts.method, build)
+    whole = with_parts("work", parts, partial(work_body, keep=keep, further=further))
     return devices.jit(whole, parts.mesh, parts.light, donate_argnums=EARLIER if further else ())
 
 
 def empty_result(parts: ProgramParts, keep: bool) -> Program:
     """jit of the result of a worker that has nothing to do: zeros."""
 
-    def build(method: Method) -> Program:
-        own = parts._replace(method=method)
-
+    def build(own: ProgramParts) -> Program:
         def body(state: State, rows: DeviceRows, table: JobTable, mix: jax.Array) -> Tree:
             return jax.tree.map(lambda part: part[None], _zeros(own, state, len(mix), keep))
 
         return body
 
     placed = NamedSharding(parts.mesh, P(devices.AXIS))
-    return devices.jit_small(
-        with_numbers("empty_result", parts.method, build), parts.mesh, out_shardings=placed
-    )
+    return devices.jit_small(with_parts("empty_result", parts, build), parts.mesh, out_shardings=placed)
 
 
 def work_body(parts: ProgramParts, keep: bool, further: bool = False, longest: int | None = None) -> Program:
