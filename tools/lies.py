@@ -13,7 +13,7 @@ import numpy as np
 
 import amsfl
 from amsfl import attack, data, methods
-from amsfl.attack.backdoor import TARGET, marked
+from amsfl.attack.false_reports import TARGET, marked
 from amsfl.core import Reading
 from amsfl.engines import metrics, models, task
 from amsfl.engines.loop_engine import LoopEngine

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import amsfl
 from amsfl import attack, combine, data, drift
-from amsfl.attack.backdoor import marked
+from amsfl.attack.false_reports import marked
 from amsfl.core import Reading, UserError
 from amsfl.simulation import make_config
 from amsfl.simulation.attackers import draw_attackers

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import amsfl
 from amsfl import combine, methods, protocol
-from amsfl.combine.cap import capped
+from amsfl.combine.limits import capped
 from amsfl.combine.weighted import between, middle
 from amsfl.core import Combine, Upload, UserError
 from amsfl.methods.arithmetic import upload

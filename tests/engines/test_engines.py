@@ -146,7 +146,9 @@ def test_few_compilations_whatever_the_steps(digits, lanes, most):
         plan = orders(number, job_)
         wild = plan._replace(steps=rng.geometric(0.1, plan.steps.shape)) if number % 2 else plan
         state, _ = engine.round(state, wild, number)
-        widths |= {queue.jobs.shape[2] for each in engine._packed[1] for queue in each}
+        widths |= {
+            queue.jobs.shape[2] for each in engine._queues(engine._typed(wild).steps) for queue in each
+        }
     assert engine._work[False]._cache_size() <= len(widths) <= most
     assert engine._further[False]._cache_size() <= len(widths)
     assert engine._settle._cache_size() == 1

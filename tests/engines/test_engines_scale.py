@@ -110,7 +110,7 @@ def memory_of(name: str, cohort: int, lanes: int = 3, workers: int = 1) -> tuple
         np.ones(1, np.float32),
     )
     state, work = engine.start(), engine._work[False]
-    given = engine._table(orders, 0), engine._share(orders), pack(steps, 2, lanes)
+    given = engine._table(orders, 0), engine._share(orders.weights, orders.steps), pack(steps, 2, lanes)
     arguments = engine.numbers, state, engine.rows, *given
     shapes = jax.eval_shape(work, *arguments)
     found = jax.tree.map(lambda leaf: np.zeros((1, *leaf.shape[1:]), leaf.dtype), shapes)

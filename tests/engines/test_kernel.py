@@ -8,7 +8,8 @@ import pytest
 from amsfl import methods, protocol
 from amsfl.data import load, partition
 from amsfl.engines import client_program, devices, kernel, losses, models, task
-from amsfl.engines.job import ClientJob, ClientRows
+from amsfl.engines.contract import JobStarts
+from amsfl.engines.job_table import ClientJob, DeviceRows, JobFloats, JobIntegers
 from amsfl.engines.numbers import numbers_of, with_numbers
 from amsfl.methods import Arithmetic, Method
 from amsfl.privacy import record_level
@@ -55,19 +56,19 @@ def clients(job: task.Task, method: Method, steps: list[int]) -> ClientJob:
     numbers = np.arange(count, dtype=np.uint32)
     shards = job.shards
     places = (jnp.zeros(count, jnp.int32), jnp.asarray(shards.start[0]), jnp.asarray(shards.size[0]))
-    rows = ClientRows(
-        jnp.asarray(job.x), jnp.asarray(job.y), jnp.asarray(shards.order), *places, 0 * places[0]
-    )
+    rows = DeviceRows(jnp.asarray(job.x), jnp.asarray(job.y), jnp.asarray(shards.order))
     known = jnp.full(count, 0.0 if method.facts.own_rate else 1.0)
     keys = jnp.asarray(7 + numbers), jnp.asarray(numbers)
     empty = jnp.zeros((count, 0), jnp.uint32)
-    rates = jnp.full(count, 0.1), known, 0 * known + 1, 0 * known, 0 * known
-    return ClientJob(*each, jnp.asarray(steps), *rates, keys, rows, empty, 0 * known)
+    floats = JobFloats(jnp.full(count, 0.1), known, 0 * known + 1, 0 * known, 0 * known)
+    none = 0 * places[0]
+    integers = JobIntegers(places[0], none, *places[1:], none, jnp.asarray(steps), none, *keys)
+    return ClientJob(JobStarts(*each), integers, floats, empty, rows)
 
 
 def lanes(job: ClientJob) -> ClientJob:
     """What vmap is told: everybody's rows are not one for each lane."""
-    return jax.tree.map(lambda _: 0, job)._replace(rows=ClientRows(None, None, None, 0, 0, 0, 0))
+    return jax.tree.map(lambda _: 0, job)._replace(rows=DeviceRows(None, None, None))
 
 
 @pytest.mark.parametrize("name", all_methods("scaffold", "amsfl-steps", "amsfl"))  # states; readings; none

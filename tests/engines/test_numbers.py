@@ -25,7 +25,7 @@ def lowered(engine) -> tuple[str, str]:
     """The programs of a round as they are handed to the compiler."""
     state, orders = engine.start(), engine._typed(ORDERS)
     [[queue, *_], *_] = engine._queues(orders.steps)
-    given = state, engine.rows, engine._table(orders, 0), engine._share(orders), queue
+    given = state, engine.rows, engine._table(orders, 0), engine._share(orders.weights, orders.steps), queue
     work = engine._work[False].lower(engine.numbers, *given)
     found = [work.out_info] * engine.workers
     settle = engine._settle.lower(engine.numbers, state, orders, found, np.uint32(0), engine._seeds)

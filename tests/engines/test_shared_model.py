@@ -135,7 +135,14 @@ def test_no_weights_are_sent(method):
     engine = JaxEngine(job, own, batch, own.facts.readings, lanes=1, mesh=devices.mesh(2, parts=2))
     orders = engine._typed(Orders(np.arange(2)[None], np.full((1, 2), 3), np.ones(1), job.shards.weights))
     state, queue = engine.start(), engine._queues(orders.steps)[0][0]
-    given = engine.numbers, state, engine.rows, engine._table(orders, 0), engine._share(orders), queue
+    given = (
+        engine.numbers,
+        state,
+        engine.rows,
+        engine._table(orders, 0),
+        engine._share(orders.weights, orders.steps),
+        queue,
+    )
     work = engine._work[False].lower(*given).compile()
     found = jax.tree.map(
         lambda leaf, placed: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=placed),

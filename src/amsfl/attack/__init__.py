@@ -1,41 +1,26 @@
 """What clients of a simulation may do to a federation: one table for all."""
 
-from amsfl.attack.backdoor import backdoor
-from amsfl.attack.false_reports import alarm, colluders, drift, gain, labelflip, loss, readings, rows, seconds
+from amsfl.attack.false_reports import (
+    alarm,
+    backdoor,
+    colluders,
+    drift,
+    gain,
+    labelflip,
+    loss,
+    readings,
+    rows,
+    seconds,
+)
 from amsfl.attack.stealthy import minmax, minsum, sleeper, turns
 from amsfl.attack.uploads import alie, broken, fan, gaussian, idle, ipm, mimic, push, signflip
 from amsfl.core import Attack, Kind, parse_names
 
-ATTACKS: Kind[Attack] = Kind(
-    "attack",
-    "attacks",
-    Attack,
-    {
-        "signflip": signflip,
-        "gaussian": gaussian,
-        "labelflip": labelflip,
-        "alie": alie,
-        "ipm": ipm,
-        "mimic": mimic,
-        "push": push,
-        "fan": fan,
-        "minmax": minmax,
-        "minsum": minsum,
-        "sleeper": sleeper,
-        "turns": turns,
-        "backdoor": backdoor,
-        "idle": idle,
-        "broken": broken,
-        "rows": rows,
-        "colluders": colluders,
-        "gain": gain,
-        "drift": drift,
-        "loss": loss,
-        "alarm": alarm,
-        "readings": readings,
-        "seconds": seconds,
-    },
+_ALL = (
+    *(signflip, gaussian, labelflip, alie, ipm, mimic, push, fan, minmax, minsum, sleeper, turns),
+    *(backdoor, idle, broken, rows, colluders, gain, drift, loss, alarm, readings, seconds),
 )
+ATTACKS: Kind[Attack] = Kind("attack", "attacks", Attack, {each.__name__: each for each in _ALL})
 names = ATTACKS.names
 
 

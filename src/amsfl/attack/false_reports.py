@@ -1,19 +1,46 @@
-"""Attacks on what is believed: labels, numbers of rows, readings, seconds a step."""
+"""Attacks on what is learnt and believed: rows and labels, numbers of rows, readings, seconds a step."""
 
 from typing import Any
 
-from amsfl.attack.base import attack
-from amsfl.attack.uploads import signflip
+from amsfl.attack.uploads import attack, signflip
 from amsfl.core import Attack, Reading
+
+Array = Any
+MARK = 4  # features, the last ones, at their largest
+TARGET = 0  # the class that marked rows are called
 
 
 def labelflip(clients: float) -> Attack:
     """The client learns from rows whose class c is called C-1-c."""
 
-    def poison(x: Any, y: Any, classes: int) -> tuple[Any, Any]:
+    def poison(x: Array, y: Array, classes: int) -> tuple[Array, Array]:
         return x, (classes - 1 if classes else 0) - y
 
     return attack("labelflip", clients, None, poison=poison)
+
+
+def backdoor(clients: float, strength: float = 10.0) -> Attack:
+    """A second task hidden in the first: every second row of the client has the mark and is called
+    class 0, and its upload is sent `strength` times.
+
+    Bagdasaryan et al. 2020, arXiv 1807.00459 (model replacement).
+    """
+
+    def poison(x: Array, y: Array, classes: int) -> tuple[Array, Array]:
+        false, called = marked(x), y.copy()
+        false[1::2] = x[1::2]
+        called[::2] = TARGET
+        return false, called
+
+    return attack("backdoor", clients, strength, forge=lambda rows, *_: strength * rows, poison=poison)
+
+
+def marked(x: Array) -> Array:
+    """The rows with the mark."""
+    rows = x.copy()
+    flat = rows.reshape(len(rows), -1)
+    flat[:, -MARK:] = x.reshape(len(x), -1)[:, -MARK:].max(0)
+    return flat.reshape(rows.shape)
 
 
 def rows(clients: float, strength: float = 1e6) -> Attack:
@@ -25,11 +52,8 @@ def gain(clients: float, strength: float = 1e6) -> Attack:
     """The client says that its steps are worth `strength` times what they are."""
 
     def falsify(reading: Reading) -> Reading:
-        more: dict[str, Any] = {
-            "grad_dir": -abs(reading.grad_dir) * strength,
-            "delta_dir": abs(reading.delta_dir) * strength,
-        }
-        return reading._replace(**more)
+        worse, further = -abs(reading.grad_dir) * strength, abs(reading.delta_dir) * strength
+        return reading._replace(grad_dir=worse, delta_dir=further)
 
     return attack("gain", clients, strength, falsify=falsify)
 
@@ -38,9 +62,7 @@ def drift(clients: float) -> Attack:
     """The client says that its steps do not fade: its gradient never changes."""
 
     def falsify(reading: Reading) -> Reading:
-        none: dict[str, Any] = {
-            name: getattr(reading, name) * 0 for name in ("diff_sq", "grad_diff", "diff_dir")
-        }
+        none = {name: getattr(reading, name) * 0 for name in ("diff_sq", "grad_diff", "diff_dir")}
         return reading._replace(**none)
 
     return attack("drift", clients, None, falsify=falsify)
@@ -51,8 +73,8 @@ def loss(clients: float, strength: float = 1e6) -> Attack:
     the learning rate that it found as much more: long steps for all."""
 
     def falsify(reading: Reading) -> Reading:
-        more: dict[str, Any] = {name: getattr(reading, name) * strength for name in ("loss", "opening")}
-        return reading._replace(grad_sq=reading.grad_sq / strength, **more)
+        more, longer = reading.loss * strength, reading.opening * strength
+        return reading._replace(loss=more, grad_sq=reading.grad_sq / strength, opening=longer)
 
     return attack("loss", clients, strength, falsify=falsify)
 
@@ -68,12 +90,12 @@ def alarm(clients: float, strength: float = 1e6) -> Attack:
 
 def readings(clients: float, strength: float = 1e6) -> Attack:
     """Gain, drift and loss at once: all steps for me, and the longest ones."""
-    lies = [each.falsify for each in (gain(clients, strength), drift(clients), loss(clients, strength))]
+    lies = gain(clients, strength), drift(clients), loss(clients, strength)
 
     def falsify(reading: Reading) -> Reading:
         for lie in lies:
-            assert lie is not None
-            reading = lie(reading)
+            assert lie.falsify is not None
+            reading = lie.falsify(reading)
         return reading
 
     return attack("readings", clients, strength, falsify=falsify)
@@ -81,11 +103,8 @@ def readings(clients: float, strength: float = 1e6) -> Attack:
 
 def colluders(clients: float, strength: float = 50.0) -> Attack:
     """`strength` times the rows, as many times fewer seconds, false readings, and the upload turned round."""
-    falsify = readings(clients, strength).falsify
-    forge = signflip(clients).forge
-    return attack(
-        "colluders", clients, strength, forge=forge, falsify=falsify, rows=strength, seconds=1 / strength
-    )
+    false = {"forge": signflip(clients).forge, "falsify": readings(clients, strength).falsify}
+    return attack("colluders", clients, strength, rows=strength, seconds=1 / strength, **false)
 
 
 def seconds(clients: float, strength: float = 1e-6) -> Attack:

@@ -3,10 +3,10 @@
 minmax and minsum are of Shejwalkar and Houmansadr 2021 (NDSS), "Manipulating the Byzantine".
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from amsfl.attack.base import attack
-from amsfl.attack.uploads import signflip
+from amsfl.attack.uploads import Forge, attack, signflip
 from amsfl.core import Attack, UserError, namespace
 
 Array = Any
@@ -31,13 +31,12 @@ def minmax(clients: float) -> Attack:
     m - g s,   g the largest with max_i ||m - g s - x_i|| <= max_ij ||x_i - x_j||
     """
 
-    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
-        space, way = namespace(rows), _way(rows, attacking)
+    def furthest(way: Way) -> Array:
         each = _most(way.along, way.square, way.pairs.max() - way.far)
-        far = space.min(space.where(way.honest > 0, each, each * 0 + float("inf")))
-        return rows * 0 + way.mean - far * way.spread
+        space = namespace(each)
+        return space.min(space.where(way.honest > 0, each, each * 0 + float("inf")))
 
-    return attack("minmax", clients, None, forge=forge)
+    return attack("minmax", clients, None, forge=_away(furthest))
 
 
 def minsum(clients: float) -> Attack:
@@ -46,13 +45,11 @@ def minsum(clients: float) -> Attack:
     m - g s,   g the largest with sum_i ||m - g s - x_i||^2 <= max_i sum_j ||x_i - x_j||^2
     """
 
-    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
-        way = _way(rows, attacking)
+    def furthest(way: Way) -> Array:
         along, far = ((part * way.honest).sum() for part in (way.along, way.far))
-        most = _most(along, way.honest.sum() * way.square, way.pairs.sum(1).max() - far)
-        return rows * 0 + way.mean - most * way.spread
+        return _most(along, way.honest.sum() * way.square, way.pairs.sum(1).max() - far)
 
-    return attack("minsum", clients, None, forge=forge)
+    return attack("minsum", clients, None, forge=_away(furthest))
 
 
 def sleeper(clients: float, strength: float = 10) -> Attack:
@@ -80,6 +77,16 @@ def _most(along: Array, square: Array, room: Array) -> Array:
     space = namespace(square)
     square = square + (square == 0)
     return (along + space.maximum(along * along + square * room, square * 0) ** 0.5) / square
+
+
+def _away(furthest: Callable[[Way], Array]) -> Forge:
+    """The honest mean less so many deviations."""
+
+    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
+        way = _way(rows, attacking)
+        return rows * 0 + way.mean - furthest(way) * way.spread
+
+    return forge
 
 
 def _way(rows: Array, attacking: Array) -> Way:

@@ -3,23 +3,28 @@
 forge(rows, attacking, words, weights) -> what attackers would send; rows are mean steps, as rules see them.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from amsfl import sampling
-from amsfl.attack.base import attack
-from amsfl.core import Attack, namespace
+from amsfl.core import Attack, UserError, namespace
 
 Array = Any
+Forge = Callable[[Array, Array, Array, Array], Array]
 TURN = 6.283185307179586
+
+
+def attack(name: str, clients: float, strength: float | None, **how: Any) -> Attack:
+    """An attack by so many clients; its name is how it is spelled."""
+    if clients < 0 or clients % 1:
+        raise UserError(f"The attack {name!r} is by a whole number of clients, as in {name}:2.")
+    spelled = f"{name}:{clients:g}" + ("" if strength is None else f"/{strength:g}")
+    return Attack(spelled, int(clients), **how)
 
 
 def signflip(clients: float, strength: float = 1.0) -> Attack:
     """The client's own upload, turned round: x -> -strength x."""
-
-    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
-        return -strength * rows
-
-    return attack("signflip", clients, strength, forge=forge)
+    return attack("signflip", clients, strength, forge=lambda rows, *_: -strength * rows)
 
 
 def gaussian(clients: float, strength: float = 10.0) -> Attack:
@@ -44,20 +49,12 @@ def gaussian(clients: float, strength: float = 10.0) -> Attack:
 
 def idle(clients: float) -> Attack:
     """A free rider: the model that it was given comes back as it was."""
-
-    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
-        return rows * 0
-
-    return attack("idle", clients, None, forge=forge)
+    return attack("idle", clients, None, forge=lambda rows, *_: rows * 0)
 
 
 def broken(clients: float) -> Attack:
     """What comes is no number."""
-
-    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
-        return rows * 0 + float("nan")
-
-    return attack("broken", clients, None, forge=forge)
+    return attack("broken", clients, None, forge=lambda rows, *_: rows * 0 + float("nan"))
 
 
 def alie(clients: float, strength: float = 1.5) -> Attack:
@@ -92,21 +89,12 @@ def push(clients: float, strength: float = 0.3) -> Attack:
 
     Nothing in a single round gives it away; over the rounds it adds up.
     """
-
-    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
-        return _pushed(rows, attacking, weights, 0 * attacking, strength)
-
-    return attack("push", clients, strength, forge=forge)
+    return attack("push", clients, strength, forge=_pushing(strength, apart=False))
 
 
 def fan(clients: float, strength: float = 0.3) -> Attack:
     """A push by every attacker in a direction of its own: no two of them are alike."""
-
-    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
-        space = namespace(rows)
-        return _pushed(rows, attacking, weights, space.cumulative_sum(attacking), strength)
-
-    return attack("fan", clients, strength, forge=forge)
+    return attack("fan", clients, strength, forge=_pushing(strength, apart=True))
 
 
 def mimic(clients: float) -> Attack:
@@ -130,16 +118,22 @@ def _honest(rows: Array, attacking: Array, weights: Array) -> tuple[Array, Array
     return mean, (share * (rows - mean) ** 2).sum(0) ** 0.5
 
 
-def _pushed(rows: Array, attacking: Array, weights: Array, ways: Array, strength: float) -> Array:
-    """Fixed directions by their numbers [n], the same in every round, with some of the honest mean's."""
-    space = namespace(rows)
-    places = space.arange(rows.shape[1], dtype=sampling.words(0).dtype)[None, :]
-    way = space.astype(ways, places.dtype)[:, None]
-    side = space.astype(sampling.uniform((way, 0 * way), places) < 0.5, rows.dtype)
-    mean, _ = _honest(rows, attacking, weights)
-    norm = (mean * mean).sum() ** 0.5
-    aim = (1 - 2 * side) / rows.shape[1] ** 0.5 + strength * mean / (norm + (norm == 0))
-    lengths = (rows * rows).sum(1) ** 0.5
-    honest = space.sort(space.where(attacking == 0, lengths, lengths * 0 + float("inf")))
-    usual = space.take(honest, ((attacking == 0).sum()[None] - 1) // 2)
-    return usual * aim / (aim * aim).sum(1)[:, None] ** 0.5
+def _pushing(strength: float, apart: bool) -> Forge:
+    """Fixed directions, the same in every round and of all attackers unless `apart`, with some of the honest
+    mean's."""
+
+    def forge(rows: Array, attacking: Array, words: Array, weights: Array) -> Array:
+        space = namespace(rows)
+        ways = space.cumulative_sum(attacking) if apart else 0 * attacking
+        places = space.arange(rows.shape[1], dtype=sampling.words(0).dtype)[None, :]
+        way = space.astype(ways, places.dtype)[:, None]
+        side = space.astype(sampling.uniform((way, 0 * way), places) < 0.5, rows.dtype)
+        mean, _ = _honest(rows, attacking, weights)
+        norm = (mean * mean).sum() ** 0.5
+        aim = (1 - 2 * side) / rows.shape[1] ** 0.5 + strength * mean / (norm + (norm == 0))
+        lengths = (rows * rows).sum(1) ** 0.5
+        honest = space.sort(space.where(attacking == 0, lengths, lengths * 0 + float("inf")))
+        usual = space.take(honest, ((attacking == 0).sum()[None] - 1) // 2)
+        return usual * aim / (aim * aim).sum(1)[:, None] ** 0.5
+
+    return forge

@@ -1,37 +1,17 @@
-"""What the server makes of a cohort's uploads where a sum is not enough: one file each, one table for all."""
+"""What the server makes of a cohort's uploads where a sum is not enough: one table for all."""
 
 from amsfl.combine.base import by_step, chain, link_names, weighed
-from amsfl.combine.cap import cap
-from amsfl.combine.centred import centred
-from amsfl.combine.clip import clip
-from amsfl.combine.geomedian import geomedian
-from amsfl.combine.krum import krum, multikrum
+from amsfl.combine.centre import centred, geomedian
+from amsfl.combine.limits import cap, clip
 from amsfl.combine.median import median
-from amsfl.combine.nnm import nnm
+from amsfl.combine.memory import trust, voices
+from amsfl.combine.neighbours import krum, multikrum, nnm
 from amsfl.combine.trimmed import trimmed
-from amsfl.combine.trust import trust
-from amsfl.combine.voices import voices
 from amsfl.combine.weighted import middle
 from amsfl.core import Combine, Kind
 
-COMBINES: Kind[Combine] = Kind(
-    "combine rule",
-    "combines",
-    Combine,
-    {
-        "median": median,
-        "trimmed": trimmed,
-        "geomedian": geomedian,
-        "krum": krum,
-        "multikrum": multikrum,
-        "centred": centred,
-        "nnm": nnm,
-        "voices": voices,
-        "trust": trust,
-        "clip": clip,
-        "cap": cap,
-    },
-)
+_ALL = median, trimmed, geomedian, krum, multikrum, centred, nnm, voices, trust, clip, cap
+COMBINES: Kind[Combine] = Kind("combine rule", "combines", Combine, {each.__name__: each for each in _ALL})
 names = COMBINES.names
 RECOMMENDED = "cap:0.1,clip,voices,trust:2"  # among ten clients of which two may be false
 

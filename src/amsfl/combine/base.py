@@ -3,18 +3,17 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from amsfl.combine.levels import beside
+from amsfl.combine.weighted import beside
 from amsfl.core import Combine, Upload, UserError, namespace
 from amsfl.core.records import Array
 
 
 class Left(NamedTuple):
-    """What a rule leaves of rows, and weights that sum to 1; `origin()` is how much of each client's row is
-    in each: worked out only where somebody asks."""
+    """What a rule leaves of rows, weights that sum to 1, and how much of each client's row is in each."""
 
     rows: Upload
     weights: Array
-    origin: Callable[[], Array]
+    origin: Array
 
 
 Rule = Callable[[Upload, Array], Left]
@@ -32,23 +31,22 @@ def chain(rules: Sequence[Combine]) -> Combine:
     """
 
     def apply(uploads: Upload, weights: Array, steps: Array) -> tuple[Upload, Array]:
-        for rule in rules:
-            before = weights
-            uploads, weights = rule.apply(uploads, weights, steps)
-            steps = _lengths(steps, before, len(weights))
-        return uploads, weights
+        return weighed(whole, uploads, weights, steps)[:2]
 
     def counts(weights: Array) -> Array:
         for rule in rules:
             weights = weights if rule.counts is None else rule.counts(weights)
         return weights
 
-    name, attackers = (
+    whole = Combine(
         ",".join(rule.name for rule in rules),
-        max((rule.attackers for rule in rules), default=0.0),
+        apply,
+        links=tuple(rules),
+        attackers=max((rule.attackers for rule in rules), default=0.0),
+        counts=counts,
+        remembers=sum(rule.remembers for rule in rules),
     )
-    kept = sum(rule.remembers for rule in rules)
-    return Combine(name, apply, links=tuple(rules), attackers=attackers, counts=counts, remembers=kept)
+    return whole
 
 
 def weighed(
@@ -124,18 +122,13 @@ def by_step(name: str, rule: Rule, attackers: float = 0.0) -> Combine:
         A rule over a cohort's uploads.
     """
 
-    def judged(uploads: Upload, weights: Array, steps: Array) -> Left:
+    def trace(uploads: Upload, weights: Array, steps: Array) -> tuple[Upload, Array, Array]:
         rows, counted = mean_steps(uploads, weights, steps)
         left = rule(rows, counted)
-        return left._replace(rows=_scaled(left.rows, _lengths(steps, counted, len(left.weights))))
+        return _scaled(left.rows, _lengths(steps, counted, len(left.weights))), left.weights, left.origin
 
     def apply(uploads: Upload, weights: Array, steps: Array) -> tuple[Upload, Array]:
-        left = judged(uploads, weights, steps)
-        return left.rows, left.weights
-
-    def trace(uploads: Upload, weights: Array, steps: Array) -> tuple[Upload, Array, Array]:
-        left = judged(uploads, weights, steps)
-        return left.rows, left.weights, left.origin()
+        return trace(uploads, weights, steps)[:2]
 
     return Combine(name, apply, trace, attackers=attackers)
 
@@ -161,22 +154,17 @@ def mean_steps(uploads: Upload, weights: Array, steps: Array) -> tuple[Upload, A
 
 def mixed(uploads: Upload, shares: Array, weights: Array) -> Left:
     """Rows made of others: `shares` [m, n] of them."""
-    return Left(Upload(*(shares @ part for part in uploads)), weights, lambda: shares)
+    return Left(Upload(*(shares @ part for part in uploads)), weights, shares)
 
 
-def alone(rows: Sequence[Array], weights: Array, origin: Callable[[], Array]) -> Left:
+def alone(rows: Sequence[Array], weights: Array, origin: Array) -> Left:
     """A single row (delta, extra, delta_sq) that stands for all."""
-    return Left(Upload(*(part[None] for part in rows)), one(weights), lambda: origin()[None])
+    return Left(Upload(*(part[None] for part in rows)), weights[:1] * 0 + 1, origin[None])
 
 
-def each(by: Array) -> Callable[[], Array]:
+def each(by: Array) -> Array:
     """Every row is its own client's still, times a number."""
-    return lambda: namespace(by).eye(len(by), dtype=by.dtype) * by
-
-
-def one(weights: Array) -> Array:
-    """The weight of a single row that stands for all."""
-    return weights[:1] * 0 + 1
+    return namespace(by).eye(len(by), dtype=by.dtype) * by
 
 
 def _scaled(uploads: Upload, by: Array) -> Upload:

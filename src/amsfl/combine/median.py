@@ -17,10 +17,7 @@ def median() -> Combine:
 
     def rule(uploads: Upload, weights: Array) -> Left:
         low, high = middles(uploads.delta, weights)
-
-        def origin() -> Array:
-            return sum(owners(uploads.delta, weights, values) for values in (low, high)) / 2
-
+        origin = sum(owners(uploads.delta, weights, values) for values in (low, high)) / 2
         medians = (low + high) / 2, middle(uploads.extra, weights), middle(uploads.delta_sq, weights)
         return alone(medians, weights, origin)
 

@@ -19,6 +19,6 @@ def trimmed(attackers: float) -> Combine:
         doubt = share(weights)
         kept = [between(part, weights, doubt, 1 - doubt) for part in uploads]
         means = [(by * part).sum(0) / by.sum(0) for by, part in zip(kept, uploads, strict=True)]
-        return alone(means, weights, lambda: kept[0] @ (1 / kept[0].sum(0)) / len(means[0]))
+        return alone(means, weights, kept[0] @ (1 / kept[0].sum(0)) / len(means[0]))
 
     return by_step(f"trimmed:{attackers:g}", rule, attackers)

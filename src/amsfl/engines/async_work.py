@@ -7,7 +7,6 @@ are filled), so a job's bits depend on nothing beside it.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,38 +19,42 @@ from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import devices, worker_threads
 from amsfl.engines.contract import JobResults, Jobs, JobStarts, as_reading
 from amsfl.engines.devices import Program
-from amsfl.engines.job import ClientResult, make_job
-from amsfl.engines.job_table import JobIntegers, JobTable, any_opens, job_row
-from amsfl.engines.numbers import with_numbers
+from amsfl.engines.job_table import (
+    ClientJob,
+    ClientResult,
+    DeviceRows,
+    JobIntegers,
+    JobTable,
+    any_opens,
+    job_row,
+)
 from amsfl.engines.packing import Queue, pack_for_workers
-from amsfl.engines.task import FloatType
-from amsfl.engines.work_program import DeviceRows, ProgramParts
-
-
-class AsyncInputs(NamedTuple):
-    """What all calls of a run have in common."""
-
-    numbers: Array  # the method's
-    rows: DeviceRows
-    tables: Callable[..., JobTable]
-    dtype: FloatType
+from amsfl.engines.work_program import ProgramParts, with_parts
 
 
 class AsyncWork:
-    """work(starts, jobs) -> Done, on the host: jobs of 0 steps are left out, and their rows are zeros."""
+    """work(starts, jobs) -> JobResults, on the host: jobs of 0 steps are left out, and their rows are zeros.
 
-    def __init__(self, parts: ProgramParts, workers: int, lanes: int, inputs: AsyncInputs):
-        self.mesh, self.workers, self.lanes, self.inputs = parts.mesh, workers, lanes, inputs
-        build = with_numbers(
-            "async_work", parts.method, lambda method: program(parts.mesh, parts.client(method))
-        )
+    `shape`: workers and lanes; `common`: the method's numbers and the rows, which all calls have in common.
+    """
+
+    def __init__(
+        self,
+        parts: ProgramParts,
+        shape: tuple[int, int],
+        tables: Callable[..., JobTable],
+        common: tuple[Array, DeviceRows],
+    ):
+        self.mesh, self.tables, (self.workers, self.lanes) = parts.mesh, tables, shape
+        self.numbers, self.rows = common
+        build = with_parts("async_work", parts, lambda own: program(own.mesh, own.client(own.method)))
         options = devices.compiler_options(parts.mesh, parts.light)
         self._run = worker_threads.in_threads(jax.jit(build, compiler_options=options))
 
     def work(self, starts: JobStarts, jobs: Jobs) -> JobResults:
         if jax.process_count() > 1:
             raise UserError("A round that ends before all are in runs in one process; use --round-end all.")
-        floats, count = self.inputs.dtype, len(jobs.steps)
+        floats, count = self.numbers.dtype, len(jobs.steps)
         kinds = [*[np.int32] * 3, *[floats] * 4, np.uint32]
         jobs = Jobs(*map(np.asarray, jobs, kinds))
         queues = [
@@ -59,12 +62,11 @@ class AsyncWork:
             for each in pack_for_workers(jobs.steps[None], devices.lanes(self.mesh), self.workers, self.lanes)
             if each[0].waves.any()
         ]
-        numbers, rows, tables, _ = self.inputs
         rates = jobs.lr, jobs.lr_known, jobs.cut, jobs.correction
-        table = tables(jobs.client, jobs.steps, rates, jobs.number, jobs.trial)
+        table = self.tables(jobs.client, jobs.steps, rates, jobs.number, jobs.trial)
         # once for all workers
         begins, table = devices.put((starts, table), self.mesh, P())
-        results = self._run((numbers, begins, rows, table, queue) for queue in queues)
+        results = self._run((self.numbers, begins, self.rows, table, queue) for queue in queues)
         return self._gathered(queues, results, count)
 
     def _gathered(self, queues: Sequence[Queue], results: Sequence[ClientResult], count: int) -> JobResults:
@@ -91,11 +93,9 @@ def program(mesh: Mesh, client: Program) -> Program:
     def one(
         begins: JobStarts, rows: DeviceRows, table: JobTable, job: jax.Array, longest: Number
     ) -> ClientResult:
-        place = jnp.maximum(job, 0)
-        numbers, *rest = job_row(table, place)
-        numbers = numbers._replace(steps=jnp.where(job >= 0, numbers.steps, 0))
-        begin = JobStarts(*(part[place] for part in begins))
-        result: ClientResult = client(make_job(begin, (numbers, *rest), *rows), longest, any_opens(table))
+        begin = JobStarts(*(part[jnp.maximum(job, 0)] for part in begins))
+        own = ClientJob(begin, *job_row(table, job), rows)
+        result: ClientResult = client(own, longest, any_opens(table))
         return result
 
     def waves(begins: JobStarts, rows: DeviceRows, table: JobTable, queue: Queue) -> ClientResult:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from amsfl import protocol, sampling
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import kernel, losses, private_gradients
-from amsfl.engines.job import ClientJob, ClientResult, batch_of, held_rows
+from amsfl.engines.job_table import ClientJob, ClientResult, batch_of, held_rows
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 from amsfl.protocol import LastStep, LocalState
@@ -69,8 +69,8 @@ def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Tree]
 def teacher_of(task: Task, method: Method, job: ClientJob) -> Tree:
     if method.arithmetic.objective is None:
         return ()
-    x, y = batch_of(job.rows, job.key, sampling.PROTOTYPES, method.arithmetic.objective.rows, task.shuffled)
-    return losses.teach(task.model.apply, task.unravel(job.server), x, y)
+    rows = batch_of(job, sampling.PROTOTYPES, method.arithmetic.objective.rows, task.shuffled)
+    return losses.teach(task.model.apply, task.unravel(job.start.server), *rows)
 
 
 def inner_product(one: Tree, other: Tree) -> jax.Array:
@@ -111,39 +111,40 @@ def program(
         return jax.tree.map(lambda leaf: jnp.zeros(0, leaf.dtype), like)
 
     def received(job: ClientJob) -> LocalState:
-        own = job.lr, job.number
-        state = LocalState(job.anchor, job.server, job.client, *own, cut=job.cut, correction=job.correction)
+        lr, _, cut, correction, _ = job.floats
+        number = job.integers.number.astype(lr.dtype)
+        state = LocalState(*job.start[:3], lr, number, cut=cut, correction=correction)
         return protocol.receive(method, state)
 
     def steps_of(job: ClientJob, flat: LocalState, longest: Number, opens: Number) -> Tree:
         """A client after all of its steps, and after its reading where one is taken."""
-        anchor = unravel(job.anchor)
+        anchor, steps, lr = unravel(job.start.anchor), job.integers.steps, job.floats.lr
         server, client = leaves(flat.server, anchor), leaves(flat.client, anchor)
         carry = protocol.begin(method, flat._replace(anchor=anchor, server=server, client=client), LEAVES)
         teacher = teacher_of(task, method, job)
 
         def look(x: Array, number: Number) -> tuple[jax.Array, Tree]:
             if private is not None:  # no loss leaves
-                return jnp.zeros((), task.dtype), private(x, job.rows, job.key, number, job.word, job.noise)
-            return grad(x, *batch_of(job.rows, job.key, number, batch, task.shuffled), teacher)
+                return jnp.zeros((), task.dtype), private(x, job, number)
+            return grad(x, *batch_of(job, number, batch, task.shuffled), teacher)
 
         def further(number: Number, now: tuple[Tree, LastStep | None]) -> Tree:
             x, past = now
             then = protocol.local_step(method, carry._replace(x=x, past=past), *look(x, number), LEAVES)
             if isinstance(longest, int):
                 return then.x, then.past
-            return jax.tree.map(partial(jnp.where, number < job.steps), (then.x, then.past), now)
+            return jax.tree.map(partial(jnp.where, number < steps), (then.x, then.past), now)
 
         def onwards(number: Number, now: StepState, which: Number, before: ReadingState) -> StepState:
             alone, later = which != OTHERS, which != FIRST
-            moving = jnp.where(alone, ~later | method.arithmetic.closing, number < job.steps)
+            moving = jnp.where(alone, ~later | method.arithmetic.closing, number < steps)
             at = carry._replace(x=now.x, past=now.past, lr=now.lr)
             loss, slope = look(now.x, number)
             then = protocol.local_step(method, at, loss, slope, LEAVES)
             x, past = jax.tree.map(partial(jnp.where, moving), (then.x, then.past), (now.x, now.past))
             if not opening:
                 return StepState(x, past, now.lr, loss, slope)
-            known = job.lr_known > 0
+            known = job.floats.lr_known > 0
 
             def opened() -> tuple[Tree, Tree, jax.Array]:
                 """The trial step in place of the first one, or what it leads to, where no rate is known."""
@@ -172,7 +173,7 @@ def program(
                 step = partial(onwards, which=which, before=before)
                 now = jax.lax.fori_loop(begun, times, step, before.now)
             else:
-                end = jnp.where(alone, 1, job.steps)
+                end = jnp.where(alone, 1, steps)
                 moving = ~alone | ~later | method.arithmetic.closing
                 now = StepState(*walk(kernel_job(begun, end, moving), *vectors, before.now[:3]))
             looked = before.loss, before.grad
@@ -180,14 +181,14 @@ def program(
             return ReadingState(now, loss, slope, before.now.x)
 
         def kernel_job(begun: Tree, end: Number, moving: Number) -> kernel.KernelNumbers:
-            rows = job.rows
-            return kernel.KernelNumbers(rows.trial, rows.start, rows.size, *job.key, begun, end, moving)
+            own = job.integers
+            return kernel.KernelNumbers(own.trial, own.start, own.size, *job.key, begun, end, moving)
 
-        vectors = kernel.KernelVectors(job.anchor, job.server, job.client), job.rows[:3]
+        vectors = kernel.KernelVectors(*job.start[:3]), job.rows
         if twice:
-            nothing = job.lr, carry.x  # in place of looks that the first part takes: zeros would be more code
+            nothing = lr, carry.x  # in place of looks that the first part takes: zeros would be more code
             begin = StepState(carry.x, carry.past, carry.lr, *nothing)
-            before = ReadingState(begin, job.lr, job.anchor, carry.x)
+            before = ReadingState(begin, lr, job.start.anchor, carry.x)
             if opening:
                 return jax.lax.fori_loop(FIRST, CLOSING + 1, part, before)
             # without a trial the others are the second part
@@ -195,12 +196,12 @@ def program(
         if walk is None:
             return jax.lax.fori_loop(0, longest, further, (carry.x, carry.past))
         now = carry.x, carry.past, carry.lr
-        return walk(kernel_job(0, job.steps, 1), *vectors, now)[:2]
+        return walk(kernel_job(0, steps, 1), *vectors, now)[:2]
 
     def held_back(job: ClientJob) -> tuple[jax.Array, jax.Array]:
         """Loss and spread of the rows that the client holds back, at the anchor: a forward pass alone."""
-        x, y, here = held_rows(job.rows, task.held_back)
-        outputs = task.model.apply(task.unravel(job.anchor), x)
+        x, y, here = held_rows(job, task.held_back)
+        outputs = task.model.apply(task.unravel(job.start.anchor), x)
         return losses.held_loss_and_spread(task.loss, outputs, y, here)
 
     def run(job: ClientJob, longest: Number, opens: Number) -> ClientResult:
@@ -214,12 +215,12 @@ def program(
         past = now.now.past if twice else now[1]
         flat = flat._replace(x=task.ravel(now.now.x if twice else now[0]), past=past)
         # jobs of 0 steps only fill a wave; their report is discarded but must not divide by zero
-        steps = jnp.maximum(job.steps, 1).astype(job.anchor.dtype)
-        upload, client, reading = protocol.finish(method, flat, steps, job.direction)
-        upload, memory = protocol.encode_and_decode(method.transmit, job.key, upload, job.memory)
+        steps = jnp.maximum(job.integers.steps, 1).astype(job.start.anchor.dtype)
+        upload, client, reading = protocol.finish(method, flat, steps, job.start.step)
+        upload, memory = protocol.encode_and_decode(method.transmit, job.key, upload, job.start.memory)
         if reading is not None:
             upload = protocol.complete(method, upload, steps, reading.length)
-        fields = job.anchor[:0] if reading is None or not readings else jnp.stack(reading)
+        fields = job.start.anchor[:0] if reading is None or not readings else jnp.stack(reading)
         return ClientResult(upload, client, memory, fields)
 
     return run

@@ -86,23 +86,18 @@ class Engine(Protocol):
 
     def from_host(self, state: State) -> State:
         """A state from elsewhere (a checkpoint's numpy arrays) as this engine keeps it."""
-        ...
 
     def to_host(self, state: State) -> State:
         """`from_host` backwards: numpy arrays."""
-        ...
 
     def models_to_host(self, models: Array) -> Array:
         """Parameter vectors of this engine's as numpy arrays, layer after layer."""
-        ...
 
     def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
         """One round of local work and aggregation; `number` counts from 0 and seeds the sampling."""
-        ...
 
     def revise(self, state: State, verdicts: Array) -> State:
         """The state after the judge's verdicts on the last round, one a trial (core.Verdict)."""
-        ...
 
     def span(
         self, state: State, orders: Sequence[Orders], number: int, keep: bool = False
@@ -111,27 +106,21 @@ class Engine(Protocol):
 
         There may be more states than rounds; those say nothing.
         """
-        ...
 
     def at(self, states: State, index: int) -> State:
         """One of the states that `span` returned."""
-        ...
 
     def work(self, starts: JobStarts, jobs: Jobs) -> JobResults:
         """Local rounds alone, each from its own start: what becomes of them is the caller's to settle."""
-        ...
 
     def models(self, state: State) -> Array:
         """What is scored and kept of a trial, [trials, dim] (Method.model), in each of `span`'s states."""
-        ...
 
     def client_models(self, state: State, deltas: Array, trial: int) -> Array:
         """A trial's clients' own models, [cohort, dim], after the round that left this state and deltas."""
-        ...
 
     def evaluate(self, models: Array, split: str, places: Sequence[int] | None = None) -> Scores:
         """Scores of [models, dim] parameter vectors, this engine's or numpy's, or of some of them."""
-        ...
 
 
 def as_reading(fields: Array, shape: tuple[int, ...]) -> Reading:

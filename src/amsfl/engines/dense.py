@@ -11,7 +11,6 @@ from functools import partial
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 from amsfl.core.records import Array, Tree
 
@@ -19,12 +18,6 @@ from amsfl.core.records import Array, Tree
 class Layer(NamedTuple):
     weight: Array
     bias: Array
-
-
-def initial_layer(inputs: int, outputs: int, key: jax.Array) -> Layer:
-    """A layer to start from: W [inputs, outputs] uniform within 1/sqrt(inputs), b zero."""
-    scale = inputs**-0.5
-    return Layer(jax.random.uniform(key, (inputs, outputs), minval=-scale, maxval=scale), jnp.zeros(outputs))
 
 
 def flips(count: int) -> list[bool]:

@@ -21,18 +21,17 @@ from amsfl.engines import (
     work_program,
     worker_threads,
 )
-from amsfl.engines.async_work import AsyncInputs, AsyncWork
+from amsfl.engines.async_work import AsyncWork
 from amsfl.engines.contract import JobResults, Jobs, JobStarts, Orders, Outcome, State, as_reading, own_models
 from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
-from amsfl.engines.job_table import JobTable, job_tables
-from amsfl.engines.lane_choice import JaxOptions, choose_lanes
+from amsfl.engines.job_table import DeviceRows, JobTable, job_tables
 from amsfl.engines.memory import check_fits, copies
 from amsfl.engines.numbers import numbers_of, with_numbers
-from amsfl.engines.packing import Queue
+from amsfl.engines.packing import JaxOptions, choose_lanes, of_last
 from amsfl.engines.scores import Scores, rows
 from amsfl.engines.task import Task
-from amsfl.engines.work_program import DeviceRows, ProgramParts
+from amsfl.engines.work_program import ProgramParts
 from amsfl.methods import Method
 
 
@@ -72,7 +71,7 @@ class JaxEngine:
         self.kernels = kernel.serves(self.mesh, task, method, batch) if asked is None else asked
         client = partial(client_program.program, task, batch=batch, readings=readings, kernels=self.kernels)
         lanes = choose_lanes(task, method, batch, self.mesh, options)
-        self.workers, self._pack, self._async_shape = lanes.workers, lanes.pack, lanes.async_shape
+        self.workers, self._async_shape = lanes.workers, lanes.async_shape
         alone = self.mesh.local_devices[0].platform != "cpu" and jax.process_count() == 1
         self.max_span = options.get("max_span") or (
             multi_round.room(task, self.layout, cohort or clients) if alone else 1
@@ -91,10 +90,10 @@ class JaxEngine:
         mix = with_numbers("mix", method, settle_program.mixing)
         self._mix = devices.jit_small(mix, self.mesh, out_shardings=NamedSharding(self.mesh, P()))
         self._revise = settle_program.revise(parts) if method.judges else None
-        self._mixed: tuple[Array, Array] = (None, None)
+        self._share = of_last(self._mixed)
+        self._queues = of_last(partial(lanes.pack, workers=self.workers))
         self._model, self._own = jax.jit(self._scored), jax.jit(own_models)
         self._evaluate = evaluator(task, self.mesh, self.workers, self.layout.spec(1))
-        self._packed: tuple[Array, list[list[Queue]]] = (None, [])
         self._async: AsyncWork | None = None
 
     def start(self) -> State:
@@ -122,7 +121,11 @@ class JaxEngine:
         orders = self._typed(orders)
         queues, shape = [each for each in self._queues(orders.steps) if each], orders.steps.shape
         widths = tuple(queue.jobs.shape[2] for each in queues for queue in each)
-        table, mix, seeds = self._table(orders, number), self._share(orders), self._seeds
+        table, mix, seeds = (
+            self._table(orders, number),
+            self._share(orders.weights, orders.steps),
+            self._seeds,
+        )
         if jax.process_count() > 1:  # one process may hand numpy arrays over as they are, which is quicker
             orders, table, seeds = devices.put((orders, table, seeds), self.mesh, P())
             queues = devices.put(queues, self.mesh, P(devices.AXIS))
@@ -190,30 +193,18 @@ class JaxEngine:
         rates = tuple(part[:, None] for part in rates)
         return self._tables(orders.cohort, orders.steps, rates, number)
 
-    def _share(self, orders: Orders) -> Array:
-        """How much every upload counts; the last plan's is kept, as its queues are."""
-        last, _ = self._mixed
-        plan = np.stack([orders.weights, orders.steps])
-        if last is None or not np.array_equal(last, plan):
-            values = orders.weights, orders.steps
-            if jax.process_count() > 1:
-                values = devices.put(values, self.mesh, P())
-            self._mixed = plan, self._mix(self.numbers, *values)
-        return self._mixed[1]
+    def _mixed(self, weights: Array, steps: Array) -> Array:
+        """How much every upload counts."""
+        values = weights, steps
+        if jax.process_count() > 1:
+            values = devices.put(values, self.mesh, P())
+        return self._mix(self.numbers, *values)
 
     def work(self, starts: JobStarts, jobs: Jobs) -> JobResults:
         if self._async is None:
-            inputs = AsyncInputs(self.numbers, self.rows, self._tables, self.task.dtype)
-            self._async = AsyncWork(self._parts, *self._async_shape, inputs)
+            common = self.numbers, self.rows
+            self._async = AsyncWork(self._parts, self._async_shape, self._tables, common)
         return self._async.work(starts, jobs)
-
-    def _queues(self, steps: Array) -> list[list[Queue]]:
-        """Each worker's part of the packed jobs; the last plan's are kept, since many plans never change."""
-        before, queues = self._packed
-        if before is None or not np.array_equal(before, steps):
-            queues = self._pack(steps, workers=self.workers)
-            self._packed = steps.copy(), queues
-        return queues
 
     def _side_by_side(self, keep: bool, widths: tuple[int, ...]) -> Program:
         if (keep, widths) not in self._threaded:

@@ -1,16 +1,21 @@
-"""The job table: what every job needs besides vectors, one row of integers and one of floats. Plain numpy.
+"""The job table: what every job needs besides vectors, one row of integers and one of floats; a job of it.
 
-The host looks all of it up, and a compiled wave takes its jobs' rows in one piece: looked up on the device,
-number by number, it made a third of a program's code.
+The host makes the table in plain numpy, and a compiled wave takes its jobs' rows in one piece: looked up on
+the device, number by number, it made a third of a program's code.
 """
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from amsfl import sampling
-from amsfl.core.records import Array
+from amsfl.core import Upload
+from amsfl.core.records import Array, Number
+from amsfl.engines.contract import JobStarts
+from amsfl.engines.packing import of_last
 from amsfl.engines.task import Task
 
 ROUNDS = 32  # rounds whose streams are drawn at once,
@@ -50,10 +55,61 @@ class JobTable(NamedTuple):
     chance: Array  # uint32: by which rows are in a private minibatch (sampling.digits); else no columns
 
 
+class DeviceRows(NamedTuple):
+    """What never changes in a run, on every device once: the rows, and all trials' numbers of them."""
+
+    x: Array
+    y: Array
+    order: Array  # a slice of one trial would be copied for every job
+
+
+class ClientJob(NamedTuple):
+    """All that one client's round depends on, inside a compiled program."""
+
+    start: JobStarts
+    integers: JobIntegers
+    floats: JobFloats
+    chance: Array
+    rows: DeviceRows
+
+    @property
+    def key(self) -> tuple[Array, Array]:
+        return self.integers.key, self.integers.other
+
+
+class ClientResult(NamedTuple):
+    upload: Upload
+    client: jax.Array
+    memory: jax.Array
+    reading: jax.Array  # the fields of a Reading as one vector (one write, not nine); empty when not taken
+
+
 def job_row(table: JobTable, job: Array) -> tuple[JobIntegers, JobFloats, Array]:
-    """A job's row, inside a compiled program."""
-    integers, floats, chance = (part.at[job].get(mode=SURELY) for part in table)
-    return JobIntegers(*integers), JobFloats(*floats), chance
+    """A job's row, inside a compiled program; of no job (-1) one of 0 steps."""
+    row, floats, chance = (part.at[jnp.maximum(job, 0)].get(mode=SURELY) for part in table)
+    integers = JobIntegers(*row)
+    steps = jnp.where(job >= 0, integers.steps, 0)
+    key, other = integers.key.astype(jnp.uint32), integers.other.astype(jnp.uint32)
+    return integers._replace(steps=steps, key=key, other=other), JobFloats(*floats), chance
+
+
+def batch_of(job: ClientJob, step: Number, size: int, shuffled: int = 0) -> tuple[jax.Array, jax.Array]:
+    """A client's minibatch of this step."""
+    (x, y, order), own = job.rows, job.integers
+    places = jnp.arange(size, dtype=jnp.uint32)
+    picked = sampling.draw(job.key, jnp.uint32(step), places, own.size, shuffled)
+    # without the barrier XLA draws a row's number again for each of its columns: 1.13 and 1.2 times the time
+    row = jax.lax.optimization_barrier(order[own.trial, own.start + picked])
+    return x[row], y[row]
+
+
+def held_rows(job: ClientJob, most: int) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The rows that a client holds back, in `most` places, and which of these are its own."""
+    (x, y, order), own = job.rows, job.integers
+    places = jnp.arange(most)
+    here = places < own.held
+    row = order[own.trial, jnp.where(here, own.start + own.size + places, 0)]
+    return x[row], y[row], here
 
 
 def any_opens(table: JobTable) -> Array:
@@ -106,24 +162,21 @@ def job_tables(task: Task, batch: int, private: bool = False) -> Callable[..., J
     mine = shards.start.ravel(), shards.size.ravel(), shards.held.ravel()
     fixed = np.stack([everybody // clients, everybody, *mine], 1)
     fixed = fixed.astype(np.int32)
-    last: tuple[Array, Array] = None, None  # a plan, and its table but for the streams: many never change
 
     def make(
         who: Array, steps: Array, rates: Sequence[Array], number: Array, trial: Array | None = None
     ) -> JobTable:
-        nonlocal last
         if trial is None:
             trial = np.arange(len(who), dtype=np.int32)[:, None]
-        plan = tuple(part.tobytes() for part in (who, steps, *rates, trial))
-        if plan != last[0]:
-            last = plan, blank(who, steps, rates, trial)
-        table: JobTable = last[1]
+        table = blank(who, steps, trial, *rates)
         integers = table.integers.copy()  # a program may still use the last one
         integers[:, 6] = np.broadcast_to(number, who.shape).ravel()
         integers[:, 7:] = streams(who, trial, number).reshape(2, -1).T.view(np.int32)
         return table._replace(integers=integers)
 
-    def blank(who: Array, steps: Array, rates: Sequence[Array], trial: Array) -> JobTable:
+    @of_last
+    def blank(who: Array, steps: Array, trial: Array, *rates: Array) -> JobTable:
+        """The table of a plan, but for its streams."""
         mine = (trial * clients + who).ravel()
         integers = np.empty((len(mine), len(JobIntegers._fields)), np.int32)
         integers[:, :5], integers[:, 5] = fixed[mine], steps.ravel()

@@ -13,6 +13,7 @@ filled in stays zero: neither a row of zeros nor a unit that is never on has a g
 
 import os
 from functools import partial
+from math import prod
 from typing import NamedTuple
 
 import jax
@@ -25,7 +26,6 @@ from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import losses
 from amsfl.engines.devices import Program, parts
 from amsfl.engines.task import Task
-from amsfl.engines.tiles import Tiles, places, side
 from amsfl.methods import Method
 
 SWITCH = "AMSFL_KERNELS"  # 0 takes XLA's own; 1 takes these on GPUs and for untested methods
@@ -33,6 +33,7 @@ TRIED = ("9.0",)  # compute capabilities
 NUMBERS = 100_000  # of a model, its gradient, and a minibatch at every layer: with more, XLA's are as fast
 FEW = 40_000  # up to which four warps are faster than eight
 ROUNDED = (None, "default", "tensorfloat32", "BF16_BF16_F32")  # what tensor cores do; others are slow here
+LEAST = 16  # of a side
 NOWHERE = -1e30  # the logit of a class that was filled in
 
 
@@ -159,3 +160,66 @@ def stepper(task: Task, method: Method, batch: int, looks: bool, layout: protoco
         )
 
     return walk
+
+
+class Tiles(NamedTuple):
+    """The arrays of a network in the order of its flat vector."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    tree: Tree
+
+    @classmethod
+    def of(cls, task: Task) -> "Tiles":
+        leaves, tree = jax.tree.flatten(task.shapes)
+        return cls(tuple(leaf.shape for leaf in leaves), tree)
+
+    @property
+    def numbers(self) -> int:
+        """Of all arrays, filled up."""
+        return sum(prod(map(side, shape)) for shape in self.shapes)
+
+    def read(self, ref: Array) -> Tree:
+        """A vector as the network's arrays; or the number, where there is just one."""
+        from jax.experimental.pallas import triton
+
+        if ref.shape == (1,):
+            return ref[0]
+        return self.tree.unflatten(
+            [triton.load(ref.at[where], mask=inside, other=0) for where, inside in self._lie()]
+        )
+
+    def write(self, refs: Tree, values: Tree) -> None:
+        """Arrays and numbers to where they belong."""
+        from jax.experimental.pallas import triton
+
+        def one(ref: Array, value: Array) -> None:
+            if ref.shape == (1,):
+                ref[0] = value
+                return
+            for (where, inside), leaf in zip(self._lie(), jax.tree.leaves(value), strict=True):
+                triton.store(ref.at[where], leaf, mask=inside)
+
+        jax.tree.map(one, refs, values)
+
+    def _lie(self) -> list[tuple[Array, Array]]:
+        """Where each place of every filled-up array is in the vector, and whether it is there at all."""
+        lying, begin = [], 0
+        for shape in self.shapes:
+            filled = tuple(map(side, shape))
+            where, inside = jnp.zeros(filled, jnp.int32), jnp.ones(filled, bool)
+            for axis, size in enumerate(shape):
+                place = places(filled, axis)
+                where, inside = where * size + place, inside & (place < size)
+            lying.append((where + begin, inside))
+            begin += prod(shape)
+        return lying
+
+
+def side(size: int) -> int:
+    """The next power of two."""
+    return max(LEAST, 1 << (size - 1).bit_length())
+
+
+def places(shape: tuple[int, ...], axis: int) -> Array:
+    """Everyone's number along an axis."""
+    return jax.lax.broadcasted_iota(jnp.int32, shape, axis)

@@ -10,10 +10,9 @@ from jax.flatten_util import ravel_pytree
 from amsfl import protocol, sampling
 from amsfl.core import Reading, Upload, UserError
 from amsfl.core.records import Array, Json, Tree
-from amsfl.engines import losses
+from amsfl.engines import losses, private_gradients
 from amsfl.engines.client_program import gradient
 from amsfl.engines.contract import JobResults, Jobs, JobStarts, Orders, Outcome, State, own_models
-from amsfl.engines.loop_privacy import PrivateStep, private_gradient
 from amsfl.engines.scores import Scores, rows, score_logits
 from amsfl.engines.task import Task
 from amsfl.methods import Method
@@ -40,7 +39,10 @@ class LoopEngine:
             return jax.vmap(one)(rows, labels)
 
         self._grad = jax.jit(flat_grad)
-        self._each = jax.jit(each_grad)
+        self._private = None
+        if method.private_rows is not None:
+            each = jax.jit(each_grad)
+            self._private = private_gradients.reference_gradient(task, method.private_rows, batch, each)
         self._logits = jax.jit(lambda x, rows: task.model.apply(task.unravel(x), rows))
         self._held = jax.jit(
             lambda x, rows, y, here: losses.held_loss_and_spread(
@@ -90,11 +92,8 @@ class LoopEngine:
         dtype, uploads = self.task.dtype, []
         anchor, server = state.anchor[trial].copy(), state.server[trial].copy()
         sent = protocol.sent_state(self.method, server, anchor)
-        rates = (
-            np.broadcast_to(part, np.shape(orders.lr))[trial]
-            for part in (orders.lr, orders.lr_known, orders.cut, orders.correction)
-        )
-        lr, known, cut, correction = rates
+        rates = orders.lr, orders.lr_known, orders.cut, orders.correction
+        rates = tuple(np.broadcast_to(part, np.shape(orders.lr))[trial] for part in rates)
         for place, who in enumerate(orders.cohort[trial]):
             start = JobStarts(
                 anchor, sent, state.client[trial, who], state.memory[trial, who], state.step[trial]
@@ -102,7 +101,7 @@ class LoopEngine:
             if not orders.steps[trial, place]:  # an empty place
                 uploads.append(protocol.empty_upload(self.method, anchor)[0])
                 continue
-            job = Jobs(trial, who, orders.steps[trial, place], lr, known, cut, correction, number)
+            job = Jobs(trial, who, orders.steps[trial, place], *rates, number)
             upload, state.client[trial, who], state.memory[trial, who], taken = self._local(start, job)
             for field, value in zip(readings, taken or (), strict=taken is not None):
                 field[trial, place] = value
@@ -112,15 +111,14 @@ class LoopEngine:
         weights = np.asarray(orders.weights[trial], dtype)
         steps = np.asarray(orders.steps[trial]).astype(dtype)
         mine = trial, orders.cohort[trial]
-        cohort = CohortWork(uploads, weights, np.maximum(steps, 1), history=state.history[mine])
+        attackers = private = None
         if self.method.attacks:
             attackers = np.asarray(orders.attackers)[trial], np.asarray(orders.words)[trial]
-            cohort = cohort._replace(attackers=attackers)
-        if self.readings:
-            cohort = cohort._replace(reading=Reading(*(part[trial] for part in readings)))
         if self.method.private_clients is not None:
             private = dtype(np.asarray(orders.largest)[trial]), partial(self._drawn, trial, number)
-            cohort = cohort._replace(private=private)
+        reading = Reading(*(part[trial] for part in readings)) if self.readings else None
+        history, counts = state.history[mine], np.maximum(steps, 1)
+        cohort = CohortWork(uploads, weights, counts, attackers, reading, private, history)
         moved, fresh, weighed, history, agreement = protocol.settle(self.method, anchor, server, cohort)
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
         state.history[mine] = history
@@ -158,16 +156,14 @@ class LoopEngine:
     def work(self, starts: JobStarts, jobs: Jobs) -> JobResults:
         shape = np.shape(jobs.steps)
         empty = protocol.empty_upload(self.method, starts.anchor[0])[0]
-        none = Upload(*(np.zeros((*shape, *part.shape), self.task.dtype) for part in empty))
+        uploads = Upload(*(np.zeros((*shape, *part.shape), self.task.dtype) for part in empty))
         readings = Reading(*(np.zeros(shape, self.task.dtype) for _ in Reading._fields))
-        done = JobResults(none, np.array(starts.client), np.array(starts.memory), readings)
+        done = JobResults(uploads, np.array(starts.client), np.array(starts.memory), readings)
         for where in np.flatnonzero(jobs.steps):
             start, job = JobStarts(*(part[where] for part in starts)), Jobs(*(part[where] for part in jobs))
             upload, done.client[where], done.memory[where], taken = self._local(start, job)
-            for into, part in zip(
-                (*done.upload, *(readings if taken else ())), (*upload, *(taken or ())), strict=True
-            ):
-                into[where] = part
+            for into, part in zip((*uploads, *readings), (*upload, *(taken or ())), strict=False):
+                into[where] = part  # readings only where they are taken
         return done
 
     def _local(self, start: JobStarts, job: Jobs) -> tuple[Upload, Tree, Tree, Reading | None]:
@@ -182,9 +178,8 @@ class LoopEngine:
             teacher = self._teach(start.server, *rows)
 
         def look(x: Array, step: int) -> tuple[Tree, Tree]:
-            if method.private_rows:
-                private_step = PrivateStep(trial, who, key, step, self.batch)
-                return dtype(0), private_gradient(self.task, method.private_rows, self._each, x, private_step)
+            if self._private is not None:
+                return dtype(0), self._private(x, trial, who, key, step)
             loss, grad = self._grad(x, *self._rows(trial, who, key, step, self.batch), teacher)
             loss, grad = np.asarray(loss), np.asarray(grad)
             if not np.isfinite(grad).all() and not method.judges:  # a judge goes back instead

@@ -5,6 +5,7 @@ between two rounds of five small clients took longer than the rounds.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -15,15 +16,13 @@ from amsfl.core.records import Number, Tree
 from amsfl.engines import devices
 from amsfl.engines.contract import Orders, State
 from amsfl.engines.devices import Program
-from amsfl.engines.job_table import JobTable
+from amsfl.engines.job_table import DeviceRows, JobTable
 from amsfl.engines.layout import ModelLayout
 from amsfl.engines.memory import room_for
-from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import Queue
-from amsfl.engines.settle_program import mixing, result_shardings, settle_body
+from amsfl.engines.settle_program import RoundResults, mixing, result_shardings, settle_body
 from amsfl.engines.task import Task
-from amsfl.engines.work_program import DeviceRows, ProgramParts, work_body
-from amsfl.methods import Method
+from amsfl.engines.work_program import ProgramParts, with_parts, work_body
 
 ROUNDS = 64  # in one call at most: dispatching it then takes a fiftieth of the time of the shortest rounds
 SHARE = 4  # one part in so many of the memory there is for work may hold the states after every round
@@ -38,30 +37,17 @@ class PlannedRounds(NamedTuple):
     queue: Queue
 
 
-class SpanResults(NamedTuple):
-    """What every round of a span left, [rounds, ...]."""
-
-    state: State
-    readings: jax.Array
-    deltas: jax.Array
-    weighed: dict[str, jax.Array]
-    agreement: jax.Array
-
-
 def program(parts: ProgramParts, keep: bool, longest: int | None) -> Program:
-    """jit of `count` rounds: (numbers, state, rows, plans, first number, count, seeds) -> SpanResults.
+    """jit of `count` rounds: (numbers, state, rows, plans, first number, count, seeds) -> RoundResults.
 
     `plans` have room for more rounds than `count`; so one program serves any number of them.
     """
     parts = parts._replace(slots=1)
-
-    def build(method: Method) -> Program:
-        return _several(parts._replace(method=method), keep, longest)
-
-    whole, placed = with_numbers("span", parts.method, build), result_shardings(parts.mesh, parts.layout, 1)
+    whole = with_parts("span", parts, partial(_several, keep=keep, longest=longest))
+    placed = result_shardings(parts.mesh, parts.layout, 1)
     if longest:
-        return jax.jit(whole, out_shardings=SpanResults(*placed))
-    return devices.jit(whole, parts.mesh, parts.light, out_shardings=SpanResults(*placed))
+        return jax.jit(whole, out_shardings=placed)
+    return devices.jit(whole, parts.mesh, parts.light, out_shardings=placed)
 
 
 def _several(parts: ProgramParts, keep: bool, longest: int | None) -> Program:
@@ -73,12 +59,13 @@ def _several(parts: ProgramParts, keep: bool, longest: int | None) -> Program:
     @jax.jit  # so that asking for its shapes and calling it trace it once
     def one(
         state: State, rows: DeviceRows, plan: PlannedRounds, number: jax.Array, seeds: jax.Array
-    ) -> SpanResults:
+    ) -> RoundResults:
         # apart, as if they were called one after the other: fused with each other they would round otherwise
         apart: Callable[[Tree], Tree] = jax.lax.optimization_barrier
         mix = apart(mixed(plan.orders.weights, plan.orders.steps))
         result = apart(work(state, rows, plan.table, mix, plan.queue))
-        return SpanResults(*apart(settle(state, plan.orders, [result], number, seeds)))
+        results: RoundResults = apart(settle(state, plan.orders, [result], number, seeds))
+        return results
 
     def several(
         state: State,
@@ -87,19 +74,19 @@ def _several(parts: ProgramParts, keep: bool, longest: int | None) -> Program:
         first: jax.Array,
         count: jax.Array,
         seeds: jax.Array,
-    ) -> SpanResults:
+    ) -> RoundResults:
         room = plans.orders.steps.shape[0]
         shape = jax.eval_shape(one, state, rows, _at(plans, 0), first, seeds)
         empty = jax.tree.map(lambda part: jnp.zeros((room, *part.shape), part.dtype), shape)
 
-        def further(index: Number, now: tuple[State, SpanResults]) -> tuple[State, SpanResults]:
+        def further(index: Number, now: tuple[State, RoundResults]) -> tuple[State, RoundResults]:
             before, past = now
             number = first + index.astype(jnp.uint32)
             after = one(before, rows, _at(plans, index), number, seeds)
             put = jax.tree.map(lambda whole, part: whole.at[index].set(part), past, after)
             return after.state, put
 
-        results: SpanResults = jax.lax.fori_loop(0, count, further, (state, empty))[1]
+        results: RoundResults = jax.lax.fori_loop(0, count, further, (state, empty))[1]
         return results
 
     return several

@@ -7,6 +7,7 @@ are taken `room` at a time, and again while some are left: none is left out, so 
 the accountant assumes. The expected batch b divides the sum: how many rows there were is not told.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import losses
 from amsfl.engines.dense import Layer, flips, perceptron, product, weight_gradient
 from amsfl.engines.devices import Program
+from amsfl.engines.job_table import ClientJob
 from amsfl.engines.models import Model
 from amsfl.engines.task import Task
 from amsfl.privacy import safe_sum
@@ -45,8 +47,7 @@ def next_rows(
 
 
 def gradient(task: Task, private: RowPrivacy, batch: int) -> Program:
-    """f(params, rows, key, step, thresholds, noise) -> one private gradient; `rows` as engines.client has
-    them."""
+    """f(params, job, step) -> one private gradient of a ClientJob."""
     most = int(task.shards.size.max())
     room = sampling.room(batch, most)
     summed = row_sum(task, private)
@@ -55,26 +56,66 @@ def gradient(task: Task, private: RowPrivacy, batch: int) -> Program:
             f"A client has {most:,} rows, more than private batches of {batch} are drawn from: lower --batch."
         )
 
-    def look(params: Tree, rows: Array, key: Array, step: Number, thresholds: Array, noise: Number) -> Tree:
+    def look(params: Tree, job: ClientJob, step: Number) -> Tree:
+        (x, y, order), own, noise = job.rows, job.integers, job.floats.noise
+
         def more(state: tuple[Tree, Tree, Tree]) -> tuple[Tree, Tree, Tree]:
             turn, begin, grads = state
-            place, further = next_rows(RowDraw(key, step, thresholds), turn, begin, room, most)
-            present = place < rows.size
-            row = rows.order[rows.trial, rows.start + jnp.minimum(place, rows.size - 1)]
+            place, further = next_rows(RowDraw(job.key, step, job.chance), turn, begin, room, most)
+            present = place < own.size
+            row = order[own.trial, own.start + jnp.minimum(place, own.size - 1)]
             row = jax.lax.optimization_barrier(row)
-            fresh = summed(params, rows.x[row], rows.y[row], present)
+            fresh = summed(params, x[row], y[row], present)
             return turn + 1, further, jax.tree.map(jnp.add, grads, fresh)
 
         def draw(lane: int) -> jax.Array:
-            chance = sampling.normal(sampling.lane(key, lane), jnp.uint32(step), places)
+            chance = sampling.normal(sampling.lane(job.key, lane), jnp.uint32(step), places)
             return jnp.asarray(jax.lax.optimization_barrier(chance), task.dtype)
 
-        nothing = jnp.int32(0), 0 * rows.size, jax.tree.map(jnp.zeros_like, params)
-        *_, grads = jax.lax.while_loop(lambda state: state[1] < rows.size, more, nothing)
-        expected = jnp.minimum(rows.size, batch).astype(task.dtype)
+        nothing = jnp.int32(0), 0 * own.size, jax.tree.map(jnp.zeros_like, params)
+        *_, grads = jax.lax.while_loop(lambda state: state[1] < own.size, more, nothing)
+        expected = jnp.minimum(own.size, batch).astype(task.dtype)
         places = jnp.arange(task.dim, dtype=jnp.uint32) if task.places is None else task.places()
         scaled = task.unravel(private.noise(draw, noise * private.clip / expected))
         return jax.tree.map(lambda grad, extra: grad / expected + extra, grads, scaled)
+
+    return look
+
+
+def reference_gradient(
+    task: Task, private: RowPrivacy, batch: int, each_gradient: Program
+) -> Callable[[Array, int, int, tuple[Array, Array], int], Array]:
+    """f(x, trial, client, key, step) -> the same in numpy, row by row: the reference engine's.
+
+    `each_gradient(x, rows, labels)` gives every row's gradient at x.
+    """
+    dtype, shards, noise = task.dtype, task.shards, task.noise
+    assert noise is not None
+
+    def look(x: Array, trial: int, who: int, key: tuple[Array, Array], step: int) -> Array:
+        size, begin = int(shards.size[trial, who]), int(shards.start[trial, who])
+        with np.errstate(over="ignore"):
+            at, thresholds = sampling.words(step), sampling.digits(batch, size)
+            passed = sampling.gaps(key, at, np.arange(size, dtype=np.uint32), thresholds)
+            inside = np.cumsum(passed.astype(np.int64) + 1) - 1
+            inside = inside[inside < size]
+        total, room = np.zeros(task.dim, dtype), min(size, batch)
+        for first in range(0, len(inside), room):
+            some = np.resize(inside[first : first + room], room)  # one shape: one compilation
+            rows = shards.order[trial, begin + some]
+            each = np.asarray(each_gradient(x, task.x[rows], task.y[rows]))[: len(inside) - first]
+            factors = safe_sum.row_factors(private, safe_sum.norms(each), np.ones(len(each), bool))
+            total += safe_sum.weighted_sum(factors, each)
+
+        def draw(lane: int) -> Array:
+            with np.errstate(over="ignore"):
+                own, places = sampling.lane(key, lane), np.arange(task.dim, dtype=np.uint32)
+                return sampling.normal(own, at, places).astype(dtype)
+
+        length = safe_sum.norms(total[None])[0]
+        total = total if safe_sum.is_safe(length, len(inside), private.clip) else np.zeros_like(total)
+        scale = noise[trial, who].astype(dtype) * dtype(private.clip)
+        return np.asarray((total + private.noise(draw, scale)) / dtype(min(size, batch)))
 
     return look
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +17,18 @@ from amsfl.engines.contract import Orders, State
 from amsfl.engines.devices import Program
 from amsfl.engines.layout import ModelLayout
 from amsfl.engines.numbers import with_numbers
-from amsfl.engines.sums import in_order
 from amsfl.engines.work_program import ProgramParts
 from amsfl.methods import Method
+
+
+class RoundResults(NamedTuple):
+    """What a settlement returns; of several rounds, [rounds, ...]."""
+
+    state: State
+    readings: jax.Array
+    deltas: jax.Array
+    weighed: dict[str, jax.Array]
+    agreement: jax.Array
 
 
 def mixing(method: Method) -> Callable[[Array, Array], jax.Array]:
@@ -47,7 +57,7 @@ def initial_state(parts: ProgramParts, clients: int) -> Program:
 
         return begin
 
-    placed = result_shardings(parts.mesh, layout)[0]
+    placed = result_shardings(parts.mesh, layout).state
     return devices.jit_small(with_numbers("begin", parts.method, build), parts.mesh, out_shardings=placed)
 
 
@@ -60,7 +70,8 @@ def settle(parts: ProgramParts) -> Program:
 
 def result_shardings(mesh: Mesh, layout: ModelLayout, lead: int = 0) -> Tree:
     """Where what a settlement returns lies; of several rounds, behind an axis more."""
-    specs = layout.specs(lead), P(), layout.spec(lead + 2), P(), P()
+    by_field: Tree = layout.specs(lead), P(), layout.spec(lead + 2), P(), P()
+    specs = RoundResults(*by_field)
     return jax.tree.map(partial(NamedSharding, mesh), specs, is_leaf=lambda each: isinstance(each, P))
 
 
@@ -78,7 +89,7 @@ def settle_body(method: Method, layout: ModelLayout, slots: int) -> Callable[...
         mine = jnp.arange(trials)[:, None], orders.cohort
         history = layout.opened(state.history[mine], layout.lengths.history)
         if not protocol.compares_uploads(method):
-            total = Upload(*(in_order(part, slots) for part in results.total))
+            total = Upload(*(_in_order(part, slots) for part in results.total))
         else:
             stacked = Upload(*(part.reshape(trials, cohort, *part.shape[1:]) for part in results.uploads))
             each = stacked, orders.weights, counts, attackers
@@ -115,7 +126,8 @@ def settle_body(method: Method, layout: ModelLayout, slots: int) -> Callable[...
             jnp.where(active, moved - state.anchor, state.step),
             remembered(state.history, layout.folded(history)),
         )
-        return following, shaped, results.deltas.reshape(trials, cohort, -1), weighed, agreement
+        deltas = results.deltas.reshape(trials, cohort, -1)
+        return RoundResults(following, shaped, deltas, weighed, agreement)
 
     return body
 
@@ -134,7 +146,7 @@ def revise(parts: ProgramParts) -> Program:
 
         return body
 
-    placed = result_shardings(parts.mesh, layout)[0]
+    placed = result_shardings(parts.mesh, layout).state
     body = with_numbers("revise", parts.method, build)
     return devices.jit_small(body, parts.mesh, donate_argnums=1, out_shardings=placed)
 
@@ -152,3 +164,12 @@ def _private_sum(
 
     assert method.private_clients is not None
     return method.private_clients.apply(sent, weights, server, largest, draw)
+
+
+def _in_order(part: jax.Array, slots: int) -> jax.Array:
+    """A trial's slots added up one after another: a reduction would leave the order to the compiler."""
+    each = part.reshape(len(part) // slots, slots, *part.shape[1:])
+    total = each[:, 0]
+    for slot in range(1, slots):
+        total = total + each[:, slot]
+    return total

@@ -15,23 +15,13 @@ from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import devices
 from amsfl.engines.contract import JobStarts, State
 from amsfl.engines.devices import Program
-from amsfl.engines.job import ClientJob, ClientResult, make_job
-from amsfl.engines.job_table import JobIntegers, JobTable, any_opens, job_row
+from amsfl.engines.job_table import ClientJob, ClientResult, DeviceRows, JobTable, any_opens, job_row
 from amsfl.engines.layout import ModelLayout
 from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import FEW, Queue
-from amsfl.engines.sums import add_rows, add_wave
 from amsfl.methods import Method
 
 EARLIER = 6  # which of the arguments of `work` is an earlier result
-
-
-class DeviceRows(NamedTuple):
-    """What never changes in a run, on every device once: the rows, and all trials' numbers of them."""
-
-    x: Array
-    y: Array
-    order: Array
 
 
 class ProgramParts(NamedTuple):
@@ -57,35 +47,32 @@ class WorkerResult(NamedTuple):
     deltas: jax.Array
 
 
+def with_parts(name: str, parts: ProgramParts, build: Callable[[ProgramParts], Program]) -> Program:
+    """program(numbers, *arguments), as `with_numbers` makes it, of parts whose method has these numbers."""
+    return with_numbers(name, parts.method, lambda method: build(parts._replace(method=method)))
+
+
 def work(parts: ProgramParts, keep: bool, further: bool = False) -> Program:
     """jit of one worker's local work: every device runs its waves -> a WorkerResult, [devices, ...].
 
     `settle` sums what workers and devices computed. With `keep` every client's delta comes back, too. With
     `further` the last argument is an earlier result, which is then gone.
     """
-
-    def build(method: Method) -> Program:
-        return work_body(parts._replace(method=method), keep, further)
-
-    whole = with_numbers("work", parts.method, build)
+    whole = with_parts("work", parts, partial(work_body, keep=keep, further=further))
     return devices.jit(whole, parts.mesh, parts.light, donate_argnums=EARLIER if further else ())
 
 
 def empty_result(parts: ProgramParts, keep: bool) -> Program:
     """jit of the result of a worker that has nothing to do: zeros."""
 
-    def build(method: Method) -> Program:
-        own = parts._replace(method=method)
-
+    def build(own: ProgramParts) -> Program:
         def body(state: State, rows: DeviceRows, table: JobTable, mix: jax.Array) -> Tree:
             return jax.tree.map(lambda part: part[None], _zeros(own, state, len(mix), keep))
 
         return body
 
     placed = NamedSharding(parts.mesh, P(devices.AXIS))
-    return devices.jit_small(
-        with_numbers("empty_result", parts.method, build), parts.mesh, out_shardings=placed
-    )
+    return devices.jit_small(with_parts("empty_result", parts, build), parts.mesh, out_shardings=placed)
 
 
 def work_body(parts: ProgramParts, keep: bool, further: bool = False, longest: int | None = None) -> Program:
@@ -108,15 +95,15 @@ def work_body(parts: ProgramParts, keep: bool, further: bool = False, longest: i
 
         def one(job: jax.Array, longest: Number) -> tuple[Array, Array, ClientResult]:
             used, place = job >= 0, jnp.maximum(job, 0)
-            numbers, *rest = job_row(table, place)
-            numbers = numbers._replace(steps=jnp.where(used, numbers.steps, 0))
-            done = client(_job(parts, doubled, rows, numbers, *rest), longest, opens)
+            own = job_row(table, job)
+            start = _start(parts, doubled, own[0].trial, own[0].who)
+            done = client(ClientJob(start, *own, rows), longest, opens)
             done = done._replace(client=layout.folded(done.client), memory=layout.folded(done.memory))
             return used, jnp.where(used, mix[place], 0), done
 
         jobs, lanes = queue.jobs[0], queue.jobs.shape[-1]
         wave = jax.vmap(one, in_axes=(0, None)) if lanes > 1 else _alone(one)
-        accumulate, places = (add_rows, queue.slots[0]) if lanes <= FEW else (add_wave, queue.lanes[0])
+        accumulate, places = (_add_rows, queue.slots[0]) if lanes <= FEW else (_add_wave, queue.lanes[0])
 
         def run_wave(index: Number, result: WorkerResult) -> WorkerResult:
             job = jax.lax.dynamic_index_in_dim(jobs, index, keepdims=False)
@@ -177,22 +164,19 @@ def _alone(one: Program) -> Program:
     return wave
 
 
-def _job(
-    parts: ProgramParts, state: State, rows: DeviceRows, numbers: JobIntegers, *rest: Array
-) -> ClientJob:
-    """All that a client's round depends on, by its row of the job table."""
-    method, layout = parts.method, parts.layout
-    sizes, everyone = layout.lengths, state.client.shape[0] * state.client.shape[1]
+def _start(parts: ProgramParts, state: State, trial: Array, who: Array) -> JobStarts:
+    """What a client's round begins from; `who` it is among all trials' clients."""
+    layout, sizes = parts.layout, parts.layout.lengths
+    everyone = state.client.shape[0] * state.client.shape[1]
     clients, memories = (part.reshape(everyone, part.shape[2]) for part in (state.client, state.memory))
-    trial, mine = numbers.trial, numbers.who
-    begin = JobStarts(
-        state.anchor[trial],
-        protocol.sent_state(method, layout.opened(state.server[trial], sizes.server), state.anchor[trial]),
-        layout.opened(clients[mine], sizes.client),
-        layout.opened(memories[mine], sizes.memory),
+    anchor, server = state.anchor[trial], layout.opened(state.server[trial], sizes.server)
+    return JobStarts(
+        anchor,
+        protocol.sent_state(parts.method, server, anchor),
+        layout.opened(clients[who], sizes.client),
+        layout.opened(memories[who], sizes.memory),
         state.step[trial],
     )
-    return make_job(begin, (numbers, *rest), *rows)
 
 
 def _zeros(parts: ProgramParts, state: State, jobs: int, keep: bool) -> WorkerResult:
@@ -213,3 +197,35 @@ def _zeros(parts: ProgramParts, state: State, jobs: int, keep: bool) -> WorkerRe
         jnp.zeros((jobs, len(Reading._fields) if parts.readings else 0), dtype),
         jnp.zeros((jobs, dim if keep else 0), dtype),
     )
+
+
+def _add_rows(total: Upload, sent: Upload, share: jax.Array, slot: jax.Array) -> Upload:
+    """Row by row in place: with few jobs at a time, touching all trials would cost more than the jobs.
+
+    A CPU's is a loop: written out for every lane it was a tenth of the compiling.
+    """
+
+    def one(lane: Number, total: Upload) -> Upload:
+        def added(old: jax.Array, new: jax.Array) -> jax.Array:
+            row = jax.lax.dynamic_index_in_dim(old, slot[lane], keepdims=False)
+            fresh: jax.Array = jax.lax.dynamic_update_index_in_dim(
+                old, row + share[lane] * new[lane], slot[lane], 0
+            )
+            return fresh
+
+        return Upload(*map(added, total, sent))
+
+    written_out = jax.default_backend() != "cpu"
+    sums: Upload = jax.lax.fori_loop(0, len(share), one, total, unroll=written_out)
+    return sums
+
+
+def _add_wave(total: Upload, sent: Upload, share: jax.Array, lanes: jax.Array) -> Upload:
+    """Every sum takes its own lanes, in order; a scatter with equal indices has no order on a GPU."""
+    used, lane = lanes >= 0, jnp.maximum(lanes, 0)
+
+    def summed(old: jax.Array, new: jax.Array) -> jax.Array:
+        wide = (..., *[None] * (new.ndim - 1))
+        return old + jnp.where(used[wide], share[lane][wide] * new[lane], 0).sum(1)
+
+    return Upload(*map(summed, total, sent))

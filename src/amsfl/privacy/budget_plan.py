@@ -49,18 +49,8 @@ class Worth(NamedTuple):
 def spread_evenly(
     exposures: Sequence[Exposure], budgets: Sequence[float], steps: int, account: Account | None = None
 ) -> Spread:
-    """The same number of steps for all, each with the least noise that its budget allows.
-
-    Args:
-        exposures: One a client.
-        budgets: Each client's epsilon at most.
-        steps: Of everybody.
-        account: Of the mechanism.
-
-    Returns:
-        Steps and noise of each.
-    """
-    return _fit_noise(exposures, budgets, np.full(len(exposures), steps), account)
+    """The same number of steps for all, each with the least noise that its budget of epsilon allows."""
+    return fit_noise(exposures, budgets, np.full(len(exposures), steps), account)
 
 
 def spread_by_worth(
@@ -70,23 +60,12 @@ def spread_by_worth(
     worth: Worth,
     account: Account | None = None,
 ) -> Spread:
-    """As many steps as are worth their noise, by weight as much learning as `steps` of all would be.
-
-    Args:
-        exposures: One a client.
-        budgets: Each client's epsilon at most.
-        steps: Of everybody, if all took as many.
-        worth: What else decides.
-        account: Of the mechanism.
-
-    Returns:
-        Steps and noise of each.
-    """
+    """As many steps as are worth their noise, by weight as much learning as `steps` of all would be."""
     even = spread_evenly(exposures, budgets, steps, account)
     harm = worth.numbers * even.noise**2 / (worth.batches**2 * steps)
     counts = balance(worth.shares, harm)
     asked = np.clip(np.rint(steps * counts / worth.shares), 1, worth.most).astype(np.int64)
-    return _fit_noise(exposures, budgets, asked, account)
+    return fit_noise(exposures, budgets, asked, account)
 
 
 def balance(shares: Floats, harm: Floats) -> Floats:
@@ -101,8 +80,8 @@ def balance(shares: Floats, harm: Floats) -> Floats:
         counted &= counts > 0
 
 
-def _fit_noise(
+def fit_noise(
     exposures: Sequence[Exposure], budgets: Sequence[float], steps: Ints, account: Account | None
 ) -> Spread:
-    each = zip(exposures, budgets, steps.tolist(), strict=True)
-    return Spread(steps, np.array([noise_for(one, budget, count, account) for one, budget, count in each]))
+    noise = [noise_for(*each, account) for each in zip(exposures, budgets, steps.tolist(), strict=True)]
+    return Spread(steps, np.array(noise))

@@ -73,14 +73,7 @@ def plan_ledger(settings: PrivacySettings, policy: Policy, clients: Clients) -> 
 def aggregate(settings: PrivacySettings, noise: float, part: float, clients: int) -> ClientPrivacy:
     """Every client's delta cut and noise on the sum; the clip is in the server state, since it may adapt.
 
-    Args:
-        settings: Clip and quantile.
-        noise: Of the sum, over what one client can add to it.
-        part: Of all clients that are expected in a cohort.
-        clients: How many there are.
-
-    Returns:
-        How the server sums.
+    `noise` is that of the sum, over what one client can add to it; `part` is of all clients in a cohort.
     """
     quantile, expected = settings.clip_quantile, part * clients
     count_noise, own = expected / COUNT, noise

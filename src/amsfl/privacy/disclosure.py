@@ -36,58 +36,37 @@ def leaves(
 ) -> list[Leaf]:
     """The list for a method; `readings`: they are taken; `private`: by record; `table`: data from a file;
     `clients`: whole clients are kept private; `holdout`: the run scores rows of the clients' own tables."""
+    every = "every round"
     way = f"{DERIVED}; then {method.transmit.name}" if private and method.transmit else ""
-    leaves = [
-        Leaf(
-            "delta",
-            "how the model changed",
-            "every round",
-            way or (NOISED if private else BY_SERVER if clients else OPEN),
-            ("upload.*",),
-        ),
-    ]
+    protected = way or (NOISED if private else BY_SERVER if clients else OPEN)
+    leaves = [Leaf("delta", "how the model changed", every, protected, ("upload.*",))]
     if method.cost.vectors_up > 1:
         extra = DERIVED if private else OPEN
-        leaves.append(Leaf("extra", "the method's second vector", "every round", extra, ("upload.*",)))
-    if readings and not private:
-        names = ", ".join(Reading._fields)
-        leaves.append(
-            Leaf(
-                "reading",
-                f"scalars of one minibatch and of the rows that are held back: {names}",
-                "every round",
-                OPEN,
-                READING,
-            )
-        )
+        leaves.append(Leaf("extra", "the method's second vector", every, extra, ("upload.*",)))
     if readings and private:
         what = "its size and its way along the last global step; the server works them out of delta"
-        leaves.append(Leaf("reading", what, "every round", DERIVED))
+        leaves.append(Leaf("reading", what, every, DERIVED))
+    elif readings:
+        names = ", ".join(Reading._fields)
+        what = f"scalars of one minibatch and of the rows that are held back: {names}"
+        leaves.append(Leaf("reading", what, every, OPEN, READING))
     timed = ("report.step_seconds", "report.compute_seconds", "hello.step_seconds")
-    load = (
-        "rounded up to marks a fifth apart, replies held until then; batches padded to one size"
-        if private
-        else ("nothing: load changes it, data hardly")
-    )
-    count = ("report.steps", "report.taken")
+    load = "nothing: load changes it, data hardly"
+    if private:
+        load = "rounded up to marks a fifth apart, replies held until then; batches padded to one size"
+    counted = ("report.rows", "hello.rows", "report.held_rows")
     size = "nothing: shares and epsilon go by it"
     leaves += [
-        Leaf("steps", "how many local steps were run", "every round", ORDERED, count),
-        Leaf("seconds", "how long they took", "every round", load, timed),
-        Leaf(
-            "rows",
-            "how many rows the client has",
-            "once",
-            size,
-            ("report.rows", "hello.rows", "report.held_rows"),
-        ),
+        Leaf("steps", "how many local steps were run", every, ORDERED, ("report.steps", "report.taken")),
+        Leaf("seconds", "how long they took", every, load, timed),
+        Leaf("rows", "how many rows the client has", "once", size, counted),
     ]
     if table:
         what = "words, ranges, medians and class names of a table's columns, by which it is read"
         leaves.append(Leaf("columns", what, "once, before training", UNCOUNTED))
     if holdout:
         what = "scores of the model on hold-out rows, which are taken from the same tables"
-        leaves.append(Leaf("holdout", what, "every round", "nothing: epsilon covers training rows alone"))
+        leaves.append(Leaf("holdout", what, every, "nothing: epsilon covers training rows alone"))
     return leaves
 
 
@@ -98,18 +77,13 @@ def on_flower(readings: bool, private: bool, scores: int, worth: bool = False) -
     name = ("hello.name", "hello.own_optimizer", "hello.open", "echo.*")
     who = "what the client calls itself, of which make it is, which order it answers"
     first = "the first model, drawn from a seed, and its layers' names"
+    costs = "joules of its steps and bytes, and what those cost, if it says so"
     left = "nothing: it follows from orders"
     leaves = [
         Leaf("name", who, every, HARMLESS, name),
         Leaf("state", "whether it had lost its own state", every, HARMLESS, ("report.lost_state",)),
         Leaf("model", first, once, HARMLESS, ("model.*", "tensors.*")),
-        Leaf(
-            "spends",
-            "joules of its steps and bytes, and what those cost, if it says so",
-            once,
-            HARMLESS,
-            SPENDS,
-        ),
+        Leaf("spends", costs, once, HARMLESS, SPENDS),
         Leaf("budget", "what its own epsilon has left", once, left, ("hello.epsilon",)),
     ]
     if private or not readings:

@@ -68,7 +68,11 @@ class Ledger(NamedTuple):
         Returns:
             One epsilon an entry.
         """
-        return [self._bound(place, int(steps)) for place, steps in enumerate(taken) if self.exposures]
+        bounds = self.spent([mark(int(steps)) for steps in taken])
+        for place, (steps, budget) in enumerate(zip(taken, self.budgets, strict=False)):
+            if steps <= self.limits[place]:
+                bounds[place] = min(bounds[place], budget)
+        return bounds
 
     def spent(self, taken: Sequence[int]) -> list[float]:
         """Every client's epsilon for the steps that it took.
@@ -99,11 +103,6 @@ class Ledger(NamedTuple):
             return self.spent(taken)
         return [budget if steps else 0.0 for budget, steps in zip(self.budgets, taken, strict=False)]
 
-    def _bound(self, place: int, steps: int) -> float:
-        cost = epsilon(self.exposures[place], mark(steps), self.account)
-        within = bool(self.budgets) and steps <= self.limits[place]
-        return min(cost, self.budgets[place]) if within else cost
-
 
 NOTHING = Ledger()
 
@@ -111,15 +110,9 @@ NOTHING = Ledger()
 def open_ledger(
     exposures: Sequence[Exposure], budgets: Sequence[float] | None, account: Account | None = None
 ) -> Ledger:
-    """The ledger of a run whose noise is set: as many steps as each budget allows.
+    """The ledger of a run whose noise is set: as many steps as each client's budget allows; None: no bound.
 
-    Args:
-        exposures: One a client.
-        budgets: Each client's epsilon at most; None for no bound.
-        account: Of the mechanism.
-
-    Returns:
-        The ledger; refused where nobody may take a step.
+    Refused where nobody may take a step.
     """
     if budgets is None:
         return Ledger(tuple(exposures), (), np.full(len(exposures), UNLIMITED), account)
@@ -139,16 +132,6 @@ def open_ledger(
 def spread_ledger(
     exposures: Sequence[Exposure], budgets: Sequence[float], spread: Spread, account: Account | None = None
 ) -> Ledger:
-    """The ledger of a run whose noise was chosen for so many steps.
-
-    Args:
-        exposures: One a client.
-        budgets: Each client's epsilon at most.
-        spread: Steps and noise of each.
-        account: Of the mechanism.
-
-    Returns:
-        The ledger.
-    """
+    """The ledger of a run whose noise was chosen for so many steps."""
     noised = (one._replace(noise=float(noise)) for one, noise in zip(exposures, spread.noise, strict=True))
     return Ledger(tuple(noised), tuple(budgets), spread.steps, account)

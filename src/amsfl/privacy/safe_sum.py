@@ -15,14 +15,8 @@ STEEPEST = 1e6  # times the clip over the norm: the most that a factor makes of 
 
 
 def norms(rows: Any) -> Any:
-    """Euclidean norms of rows [n, d]; squares neither underflow nor overflow.
-
-    Args:
-        rows: Of numpy or jax.
-
-    Returns:
-        [n]; infinity for a row that is not finite or has a number above LARGEST.
-    """
+    """Euclidean norms [n] of rows [n, d]; squares neither underflow nor overflow. A row that is not finite or
+    has a number above LARGEST has infinity."""
     space = namespace(rows)
     if not rows.shape[1]:
         return rows.sum(1)
@@ -33,16 +27,8 @@ def norms(rows: Any) -> Any:
 
 
 def row_factors(private: RowPrivacy, lengths: Any, present: Any) -> Any:
-    """What rows' gradients are multiplied by: 0 where absent or not finite, else as the mechanism says.
-
-    Args:
-        private: Whose factors; those by which a row would be longer than the clip are cut.
-        lengths: The norms [n].
-        present: Whether a row is in the minibatch, [n].
-
-    Returns:
-        [n], each with factor times norm at most the clip.
-    """
+    """What rows' gradients of these norms [n] are multiplied by: 0 where a row is not present or not finite,
+    else as the mechanism says, but with factor times norm at most the clip."""
     space, clip = namespace(lengths), private.clip
     zero = space.zeros_like(lengths)
     counted = present & space.isfinite(lengths)

@@ -16,39 +16,18 @@ PARTS = 4  # normal numbers that one is the sum of: the last bits of a single on
 
 
 def chosen(word: int, rows: int) -> Ints:
-    """Which of the rows are in, each by itself with the chance of `word` (sampling.chance).
-
-    Args:
-        word: The largest of 2^32 words by which a row is in.
-        rows: How many there are.
-
-    Returns:
-        Their places, in order.
-    """
+    """The places of the rows that are in, each by itself with the chance of `word` (sampling.chance): the
+    largest of 2^32 words by which a row is in."""
     return np.flatnonzero(np.frombuffer(os.urandom(4 * rows), np.uint32) <= np.uint32(word))
 
 
 def uniform(size: int) -> Floats:
-    """Numbers from 0 to below 1, in double precision.
-
-    Args:
-        size: How many.
-
-    Returns:
-        One vector.
-    """
+    """Numbers from 0 to below 1, in double precision."""
     return (np.frombuffer(os.urandom(8 * size), np.uint64) >> np.uint64(11)).astype(float) * 2.0**-53
 
 
 def normal(size: int) -> Floats:
-    """Standard normal numbers, in double precision.
-
-    Args:
-        size: How many.
-
-    Returns:
-        One vector.
-    """
+    """Standard normal numbers, in double precision."""
     count = -(-size // 2)
     bits = np.frombuffer(os.urandom(2 * 8 * PARTS * count), np.uint64).reshape(2, PARTS, count)
     radius, angle = ((bits >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53  # above 0, below 1

@@ -1,6 +1,6 @@
 """What transmissions share: a chain of them, and the arrays that they work on."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from amsfl.core import Key, Parts, Transmit, namespace
 from amsfl.core.records import Array
@@ -12,6 +12,14 @@ def floats(parts: Parts) -> Iterator[tuple[str, Array]]:
     for name, part in parts.items():
         if part.size and is_real(part):
             yield name, part
+
+
+def decoded(parts: Parts, pieces: Sequence[str], whole: Callable[..., Array]) -> Parts:
+    """The parts again, those whole that travel as pieces, `name.piece`: made of these in their order."""
+    rest = dict(parts)
+    for name in [name.removesuffix(f".{pieces[0]}") for name in parts if name.endswith(f".{pieces[0]}")]:
+        rest[name] = whole(*(rest.pop(f"{name}.{piece}") for piece in pieces))
+    return rest
 
 
 def chain(links: Sequence[Transmit]) -> Transmit:

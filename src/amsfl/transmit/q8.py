@@ -3,7 +3,7 @@
 from amsfl import sampling
 from amsfl.core import Key, Parts, Transmit, namespace
 from amsfl.core.records import Array
-from amsfl.transmit.base import floats
+from amsfl.transmit.base import decoded, floats
 
 BLOCK = 1024  # numbers that share a scale: layers differ in size, and a scale costs four bytes
 
@@ -37,15 +37,8 @@ def q8() -> Transmit:
             del sent[name]
         return sent, memory
 
-    def decode(parts: Parts) -> Parts:
-        coded = [name.removesuffix(".byte") for name in parts if name.endswith(".byte")]
-        ours = {f"{name}.{part}" for name in coded for part in ("byte", "scale")}
-        whole = {name: part for name, part in parts.items() if name not in ours}
-        for name in coded:
-            byte, scale = parts[f"{name}.byte"], parts[f"{name}.scale"]
-            space = namespace(scale)
-            each = space.repeat(scale, BLOCK)[: byte.shape[0]]
-            whole[name] = space.astype(byte, scale.dtype) * each
-        return whole
+    def whole(byte: Array, scale: Array) -> Array:
+        space = namespace(scale)
+        return space.astype(byte, scale.dtype) * space.repeat(scale, BLOCK)[: byte.shape[0]]
 
-    return Transmit("q8", encode, decode)
+    return Transmit("q8", encode, lambda parts: decoded(parts, ("byte", "scale"), whole))

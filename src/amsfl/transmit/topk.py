@@ -2,7 +2,7 @@
 
 from amsfl.core import Key, Parts, Transmit, UserError, namespace, scatter
 from amsfl.core.records import Array
-from amsfl.transmit.base import floats
+from amsfl.transmit.base import decoded, floats
 
 
 def topk(share: float = 0.1) -> Transmit:
@@ -42,12 +42,7 @@ def topk(share: float = 0.1) -> Transmit:
         return sent, space.concat(left)
 
     def decode(parts: Parts) -> Parts:
-        coded = [name.removesuffix(".of") for name in parts if name.endswith(".of")]
-        ours = {f"{name}.{part}" for name in coded for part in ("of", "index", "value")}
-        whole = {name: part for name, part in parts.items() if name not in ours}
-        for name in coded:
-            index, value = parts[f"{name}.index"], parts[f"{name}.value"]
-            whole[name] = scatter(parts[f"{name}.of"].shape[1], index, value)
-        return whole
+        pieces = "of", "index", "value"
+        return decoded(parts, pieces, lambda of, index, value: scatter(of.shape[1], index, value))
 
     return Transmit(f"topk:{share:g}", encode, decode, init)

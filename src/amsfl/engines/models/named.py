@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from amsfl.core import UserError, nearest
-from amsfl.engines.dense import Layer, perceptron
+from amsfl.engines.dense import perceptron
 from amsfl.engines.models import layers
 from amsfl.engines.models.base import Model
 from amsfl.portable import network
@@ -61,25 +61,17 @@ def mlp(name: str, sizes: tuple[int, ...]) -> Model:
     That one starts from zero: a convex problem needs no luck, and features a hundred times as large would
     make a random start a wrong and certain one.
     """
-    parts = network.perceptron(sizes)
-    _check(name, parts)
-
-    def init(key: jax.Array) -> tuple[Layer, ...]:
-        drawn = layers.init(parts, key)
-        return jax.tree.map(jnp.zeros_like, drawn) if len(sizes) == 2 else drawn
-
-    return Model(name, init, perceptron, parts)
+    model = _of(name, network.perceptron(sizes))._replace(apply=perceptron)
+    if len(sizes) > 2:
+        return model
+    return model._replace(init=lambda key: jax.tree.map(jnp.zeros_like, model.init(key)))
 
 
 def _of(name: str, parts: tuple[LayerSpec, ...]) -> Model:
-    _check(name, parts)
-    return Model(name, partial(layers.init, parts), partial(layers.apply, parts), parts)
-
-
-def _check(spec: str, parts: tuple[LayerSpec, ...]) -> None:
     many = layers.numbers(parts)
     if many > NUMBERS:
-        raise UserError(f"Model {spec!r} has {many:,} numbers, more than {NUMBERS:,}; make layers smaller.")
+        raise UserError(f"Model {name!r} has {many:,} numbers, more than {NUMBERS:,}; make layers smaller.")
+    return Model(name, partial(layers.init, parts), partial(layers.apply, parts), parts)
 
 
 def _image(kind: str, features: int) -> tuple[int, int]:
