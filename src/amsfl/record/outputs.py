@@ -7,7 +7,7 @@ from zlib import crc32
 
 from amsfl.core import DiskError, UserError
 from amsfl.record import disk, sealed_text
-from amsfl.record.lock import locked
+from amsfl.record.lock import Lock
 
 LISTED = "report.json"
 LOCK = ".amsfl-report-lock"
@@ -15,7 +15,7 @@ LOCK = ".amsfl-report-lock"
 
 def publish(where: Path, files: Mapping[str, disk.Content]) -> None:
     """Write the files in place of those of the last report; other files in the folder are left alone."""
-    with locked(where, LOCK):
+    with Lock(where, LOCK):
         old = listed(where)
         taken = [name for name in (*files, LISTED) if name not in old and disk.exists(where / name)]
         if taken:
