@@ -6,11 +6,9 @@ from typing import Annotated
 
 import typer
 
-from amsfl.cli.errors import friendly
 from amsfl.cli.output import AsJson, print_json
 
 
-@friendly
 def bench(
     job: Annotated[
         str,

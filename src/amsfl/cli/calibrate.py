@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from amsfl.cli.errors import friendly
 from amsfl.cli.output import AsJson, plain, print_json, print_table, screen
 from amsfl.core import UserError
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 SHOWN = 40  # clients of a table on the screen; the file has them all
 
 
-@friendly
 def calibrate(
     folders: Annotated[
         list[Path],

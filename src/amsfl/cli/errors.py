@@ -9,8 +9,8 @@ from typing import Any, ParamSpec, TypeVar
 import click
 import typer
 from typer.core import TyperGroup
+from typer.utils import get_params_from_function
 
-from amsfl.cli.help_text import complete
 from amsfl.cli.output import plain
 from amsfl.core import Remark, UserError, missing, nearest
 
@@ -50,14 +50,11 @@ class Commands(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for command in self.commands.values():
-            complete(command)
+            _complete(command)
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        alone, extra["standalone_mode"] = extra.get("standalone_mode", True), False
-        if not alone:
-            return super().main(*args, **extra)
         try:
-            code = super().main(*args, **extra)
+            code = super().main(*args, **extra | {"standalone_mode": False})
         except click.exceptions.NoArgsIsHelpError as wanted:
             wanted.show()
             sys.exit(wanted.exit_code)
@@ -67,6 +64,19 @@ class Commands(TyperGroup):
         except click.Abort:
             sys.exit(1)
         sys.exit(code or 0)
+
+
+def _complete(command: click.Command) -> None:
+    """What --help shows: whole paragraphs, and a line for every argument."""
+    command.help = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
+    function: Any = getattr(command.callback, "__wrapped__", None)
+    if function is None:
+        return
+    declared = get_params_from_function(function)
+    for each in command.params:
+        # click 8.5 sets the help of an argument to None after Typer has set it
+        if isinstance(each, click.Argument) and not getattr(each, "help", None):
+            each.help = declared[str(each.name)].default.help
 
 
 def _usage(mistake: click.ClickException) -> str:
@@ -109,7 +119,7 @@ def sentences() -> Iterator[None]:
 
 
 def friendly(command: Callable[P, R]) -> Callable[P, R]:
-    """`@friendly` above a command."""
+    """A command within `sentences`."""
     return sentences()(command)
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from amsfl.cli import flags
-from amsfl.cli.errors import friendly
 from amsfl.cli.output import AsJson, plain, print_json, print_table, screen
-from amsfl.cli.study_options import NOT_OF_STUDIES, parse_names
+from amsfl.cli.study_work import NOT_OF_STUDIES, parse_names
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.settings.definitions import Simulation, Training
@@ -25,7 +24,6 @@ HEAD = ("method", "rounds end", "steps", "lr", "seconds", "interval", "rounds", 
 SHOWN = 12  # lines on the screen; the page has them all
 
 
-@friendly
 @flags.takes(Training, Simulation, leave_out=(*NOT_OF_STUDIES, *OWN))
 def forecast(
     settings: Json,

@@ -9,7 +9,6 @@ import typer
 from rich.table import Table
 
 from amsfl.cli import flags
-from amsfl.cli.errors import friendly
 from amsfl.cli.output import plain, print_json, screen
 from amsfl.core import Plan, Remark, UserError
 from amsfl.core.records import Json
@@ -24,7 +23,6 @@ COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "drift", 
 SHOWN = 40  # clients of a table; JSON has them all
 
 
-@friendly
 @flags.takes(
     Training,
     Simulation,

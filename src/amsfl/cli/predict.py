@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from amsfl.cli.errors import friendly
 from amsfl.cli.output import AsJson, plain, print_json
 from amsfl.core import Remark, UserError, nearest
 
@@ -21,7 +20,6 @@ Which = Annotated[
 ]
 
 
-@friendly
 def predict(
     run: Run,
     rows: Annotated[Path, typer.Argument(help="a table of new rows with the columns of the training table")],
@@ -58,7 +56,6 @@ def _round_of(model: "PortableModel") -> str:
 Labelled = Annotated[Path, typer.Argument(help="a table with the training table's columns and its label")]
 
 
-@friendly
 def evaluate(
     run: Run,
     rows: Labelled,
@@ -81,7 +78,6 @@ def evaluate(
         typer.echo(f"{each.rows:9,}  {each.confidence:.3f}  {each.accuracy:.3f}")
 
 
-@friendly
 def explain(
     run: Run,
     rows: Annotated[
@@ -154,7 +150,6 @@ def _columns_to_repeat(table: "RawTable", keep: str) -> dict[str, list[str]]:
     return {name: [cell or "" for cell in columns[name].text.to_pylist()] for name in names}
 
 
-@friendly
 def export(
     run: Run,
     to: Annotated[str, typer.Option(help="torch, onnx or sklearn")],

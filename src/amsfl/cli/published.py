@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amsfl.cli.output import plain, screen
-from amsfl.cli.study_execution import Execution, execute
+from amsfl.cli.study_work import Execution, execute
 from amsfl.core.records import Json
 
 if TYPE_CHECKING:

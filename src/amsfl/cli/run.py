@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from amsfl.cli import flags
-from amsfl.cli.errors import friendly
 from amsfl.cli.output import describe_data, plain, print_json, screen
 from amsfl.cli.progress import watching
 from amsfl.core import UserError
@@ -30,7 +29,6 @@ Track = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="print the summary as JSON, nothing else")]
 
 
-@friendly
 @flags.takes(Training, Simulation)
 def run(
     settings: Json,
@@ -72,7 +70,6 @@ def run(
     _print(result.summary, where, as_json)
 
 
-@friendly
 @flags.takes(Training, Simulation, only=(*CHANGEABLE, *CODE))
 def resume(
     settings: Json,

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from amsfl.cli.errors import friendly
 from amsfl.cli.output import AsJson, plain, print_json, print_table, screen
 from amsfl.core import UserError
 
@@ -26,7 +25,6 @@ COSTS_ALONE = (
 )
 
 
-@friendly
 def worth(
     folder: Annotated[
         Path, typer.Argument(help="the folder of a run; one with --worth also says what clients add")
