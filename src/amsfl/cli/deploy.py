@@ -6,12 +6,14 @@ from typing import Annotated
 import typer
 
 from amsfl.cli import flags
-from amsfl.cli.output import plain, print_json
-from amsfl.cli.run import Track
+from amsfl.cli.output import plain, print_json, say
+from amsfl.cli.run import AsJson, Track
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.core.scores import describe_scores
 from amsfl.settings.definitions import Serving, Training
+from amsfl.track import make
+from amsfl.worth.against_fedavg import sentence
 
 
 @flags.takes(Training, Serving, leave_out=("clock", "profile"))
@@ -49,7 +51,7 @@ def deploy(
     metrics_port: Annotated[
         int, typer.Option(min=0, max=65535, help="the server's numbers for Prometheus, on loopback; 0: none")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON, nothing else")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Start a SuperLink and SuperNodes on this machine, train, and leave nothing running.
 
@@ -60,8 +62,6 @@ def deploy(
     from amsfl.flower.deploy.recipe import DeploySettings, client_speeds
     from amsfl.flower.deploy.run import describe, launch
     from amsfl.flower.server.best_model import deciding_split
-    from amsfl.track import make
-    from amsfl.worth.against_fedavg import sentence
 
     asked = dict(settings) if app else {"data": Training.model_fields["data"].default, **settings}
     asked |= {"resume": True} if resume else {"force": True} if force else {}
@@ -70,7 +70,7 @@ def deploy(
     asked |= {"log": log} if log != "text" else {}
     asked |= {"metrics_port": metrics_port} if metrics_port else {}
     asked |= {"track": track} if make(track) else {}  # one that is not there is said before anything starts
-    quiet = (lambda line: None) if as_json else lambda line: typer.echo(plain(line))
+    quiet = (lambda line: None) if as_json else say
     slow, spends = _numbers(slowdowns), list[dict[str, float]]()
     if run_config and app is None:
         raise UserError("--run-config is for an app of your own; name its folder: amsfl deploy APP.")
@@ -90,7 +90,7 @@ def deploy(
         )
         if dry_run:
             for line in describe(recipe, out):
-                typer.echo(plain(line))
+                say(line)
             return
         summary = launch(recipe, out, quiet)
     except KeyboardInterrupt:
@@ -166,11 +166,11 @@ def doctor(
         raise UserError("--insecure means without TLS; leave it or --root-certificates out.")
     unknown = [word for word in context.args if word.startswith("--")]
     if unknown:
-        typer.echo(plain(f"not checked: {' '.join(unknown)}"))
+        say(f"not checked: {' '.join(unknown)}")
     node = configured(node_config)
     site = NodeSettings(superlink, root_certificates, auth_supernode_private_key, node)
     bad = 0
     for finding in examine(site):
-        typer.echo(plain(f"{'ok ' if finding.fine else 'BAD'} {finding.check}: {finding.text}"))
+        say(f"{'ok ' if finding.fine else 'BAD'} {finding.check}: {finding.text}")
         bad += not finding.fine
     raise typer.Exit(1 if bad else 0)

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from amsfl.cli import flags
-from amsfl.cli.output import AsJson, plain, print_json, print_table, screen
+from amsfl.cli.output import AsJson, plain, print_json, print_table, say, screen
 from amsfl.cli.study_work import NOT_OF_STUDIES, parse_names
 from amsfl.core import UserError
 from amsfl.core.records import Json
+from amsfl.record import write_atomically
 from amsfl.settings.definitions import Simulation, Training
+from amsfl.simulation import make_config
 
 if TYPE_CHECKING:
     from amsfl.report.draw.forecast import ForecastBar
@@ -52,9 +54,7 @@ def forecast(
     Every way is simulated on the table's clock, with several seeds. Of learning rates the best counts, with
     hindsight. Stop it with Ctrl-C and continue it with the same command.
     """
-    from amsfl.record import write_atomically
     from amsfl.report.write.forecast import ForecastPage, write
-    from amsfl.simulation import make_config
     from amsfl.simulation.components import load_data
     from amsfl.study import forecast as work
 
@@ -106,8 +106,8 @@ def forecast(
     print_table(HEAD, cells[:SHOWN], left=HEAD[:2])
     if len(cells) > SHOWN:
         typer.echo(f"The first {SHOWN} of {len(cells)}; the page has them all.")
-    typer.echo(plain(advice(outcome, goal)))
-    typer.echo(plain(f"The page: {out / 'forecast.html'}"))
+    say(advice(outcome, goal))
+    say(f"The page: {out / 'forecast.html'}")
 
 
 def advice(outcome: "Forecast", goal: str) -> str:

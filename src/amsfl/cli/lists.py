@@ -8,10 +8,15 @@ import typer
 from rich.table import Table
 
 from amsfl.cli import flags
-from amsfl.cli.output import describe_data, plain, screen
+from amsfl.cli.output import describe_data, plain, say, screen
 from amsfl.cli.progress import loading
+from amsfl.clock import BUILT_IN, COLUMNS
 from amsfl.core import Kind, UserError, nearest
 from amsfl.core.records import Json
+from amsfl.data import catalogue, load
+from amsfl.data.example import messy
+from amsfl.record import write_atomically
+from amsfl.record.disk import make_folder
 from amsfl.settings.definitions import Training
 
 AnyKind = Kind[Any]
@@ -67,8 +72,6 @@ def data(
     ] = None,
 ) -> None:
     """List the data sources, or say how a table of yours is read; trains nothing."""
-    from amsfl.data import catalogue, load
-
     if files:
         with loading():
             own = load(flags.with_tables({}, files)["data"], **settings)
@@ -81,8 +84,6 @@ def data(
 
 def profiles() -> None:
     """List the built-in device profiles, and the columns of a table of sites."""
-    from amsfl.clock import BUILT_IN, COLUMNS
-
     table = Table(
         "profile", "what it is", "seconds a step", "seconds of communication a round", title="Profiles"
     )
@@ -109,10 +110,6 @@ def example(
 
     visits.csv has a label, new-visits.csv has rows to predict. The rows are made up, and the same each time.
     """
-    from amsfl.data.example import messy
-    from amsfl.record import write_atomically
-    from amsfl.record.disk import make_folder
-
     if name not in EXAMPLES:
         raise UserError(f"There is no example {name!r}{nearest(name, EXAMPLES)}.")
     files = messy(rows)
@@ -126,6 +123,6 @@ def example(
     for file, content in files.items():
         write_atomically(out / file, content)
     table, new = (out / file for file in files)
-    typer.echo(plain(f"{table}: {rows:,} visits to six hospitals; {new}: later ones, to predict"))
-    typer.echo(plain(f"train:   amsfl run --data {table} --label readmitted"))
-    typer.echo(plain(f"predict: amsfl predict runs/visits-amsfl-0 {new}"))
+    say(f"{table}: {rows:,} visits to six hospitals; {new}: later ones, to predict")
+    say(f"train:   amsfl run --data {table} --label readmitted")
+    say(f"predict: amsfl predict runs/visits-amsfl-0 {new}")

@@ -1,5 +1,6 @@
 """`amsfl verify`, `check` and `watch`: what a record says, whole or not, ended or not."""
 
+import webbrowser
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -8,7 +9,9 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from amsfl.cli.output import AsJson, plain, print_json, screen
+from amsfl import record, theory
+from amsfl.cli.output import AsJson, plain, print_json, say, screen
+from amsfl.core import UserError
 
 VERDICT = {True: ("holds", "green"), False: ("fails", "red"), None: ("cannot be told", "dim")}
 
@@ -24,8 +27,6 @@ def check(
 
     With --leaves: every quantity that left a client of this run, and what protected it.
     """
-    from amsfl import theory
-
     if list_disclosed:
         _leaves(folder, as_json)
         return
@@ -34,13 +35,16 @@ def check(
     if as_json:
         print_json(theory.table(results))
         return
-    out = screen()
     for result in results:
         slack = "" if result.slack_min is None else f", least slack {result.slack_min:.3g}"
         checked = f" ({result.checked} comparisons{slack})" if result.checked else ""
-        claim = (f"{result.name}", "bold"), f", {result.form} ({result.where})"
-        out.print(Text.assemble(VERDICT[result.holds], "  ", *claim, (checked, "dim")))
-        out.print(Padding(plain(result.verdict), (0, 0, 0, 4)))
+        claim = (result.name, "bold"), f", {result.form} ({result.where})"
+        _print_entry(Text.assemble(VERDICT[result.holds], "  ", *claim, (checked, "dim")), result.verdict)
+
+
+def _print_entry(head: Text, below: str) -> None:
+    screen().print(head)
+    screen().print(Padding(plain(below), (0, 0, 0, 4)))
 
 
 def _leaves(folder: Path, as_json: bool) -> None:
@@ -50,10 +54,8 @@ def _leaves(folder: Path, as_json: bool) -> None:
     if as_json:
         print_json([leaf._asdict() for leaf in result])
         return
-    out = screen()
     for leaf in result:
-        out.print(Text.assemble((leaf.name, "bold"), f"  {leaf.what}, {leaf.when}"))
-        out.print(Padding(plain(leaf.protected), (0, 0, 0, 4)))
+        _print_entry(Text.assemble((leaf.name, "bold"), f"  {leaf.what}, {leaf.when}"), leaf.protected)
 
 
 def verify(
@@ -61,15 +63,13 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Check every file of a record: format, checksums, settings, rounds. Exit code 1 if any is damaged."""
-    from amsfl import record
-
     report = record.verify(folder)
     if as_json:
         rows = [part._asdict() for part in report.findings]
         print_json({"kind": report.kind, "good": report.good, "findings": rows})
     else:
         for part in report.findings:
-            typer.echo(plain(f"{'whole  ' if part.good else 'DAMAGED'}  {part.what}: {part.said}"))
+            say(f"{'whole  ' if part.good else 'DAMAGED'}  {part.what}: {part.said}")
     if not report.good:
         raise typer.Exit(1)
 
@@ -85,9 +85,6 @@ def watch(
 
     It reads the folder and writes nothing; only this machine can reach it. Ctrl-C ends it.
     """
-    import webbrowser
-
-    from amsfl.core import UserError
     from amsfl.report.live.serve import WatchServer
 
     if folder.exists() and not folder.is_dir():

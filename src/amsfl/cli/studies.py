@@ -4,6 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
+import tomli_w
 import typer
 
 from amsfl.cli import flags
@@ -18,13 +19,13 @@ from amsfl.cli.study_work import (
     Quiet,
     Trials,
     announce,
-    check_searched,
     execute,
     open_study,
     search,
 )
 from amsfl.core import UserError
 from amsfl.core.records import Json
+from amsfl.record import write_atomically
 from amsfl.settings.definitions import Simulation, Training
 from amsfl.simulation import make_config
 
@@ -94,10 +95,15 @@ def compare(
 
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
+    from amsfl import study
+
     settings = flags.with_tables(settings, tables)
     plan, data = open_study("compare", settings, methods, trials, config, quiet)
-    if part:
-        check_searched(plan, tune, settings)
+    if part and study.search_cost(plan, tune, settings):
+        raise UserError(
+            "Parts of a study must agree on what was searched: search once with 'amsfl tune', then give each "
+            "part --config tuned.toml --tune none. Or search nothing: --tune none."
+        )
     execution = Execution(out, part, force, quiet, track)
     execute(plan, data, execution, lambda: search(plan, data, tune, settings, quiet, out))
 
@@ -118,13 +124,10 @@ def report(
     from amsfl.report import write
 
     asked = make_config({} if target is None else {"target": target})  # its bounds are a target's
-    where = out or (Path("results/report") if len(folders) > 1 else _home(folders[0]))
-    announce(write(folders, where, asked.target, asked.score or None))
-
-
-def _home(folder: Path) -> Path:
-    """A run's own folder has a summary.json, which is its record: its report goes one deeper."""
-    return folder / "report" if (folder / "config.toml").exists() else folder
+    # a run's own folder has a summary.json, which is its record: its report goes one deeper
+    own = folders[0] / "report" if (folders[0] / "config.toml").exists() else folders[0]
+    home = Path("results/report") if len(folders) > 1 else own
+    announce(write(folders, out or home, asked.target, asked.score or None))
 
 
 @flags.takes(Training, Simulation, leave_out=NOT_OF_STUDIES)
@@ -138,10 +141,7 @@ def tune(
     quiet: Quiet = False,
 ) -> None:
     """Search lr and steps for every method that needs them; `amsfl compare --config` takes the file."""
-    import tomli_w
-
     from amsfl import study
-    from amsfl.record import write_atomically
 
     plan, dataset = open_study("compare", settings, methods, trials, config, quiet)
     tuned = search(plan, dataset, level, settings, quiet)
@@ -175,7 +175,6 @@ def sweep(
 
     Stop it with Ctrl-C and continue it with the same command; a longer one runs only what is new.
     """
-    from amsfl.record import write_atomically
     from amsfl.study import sweep as sweeps
 
     def watch(done: int, of: int) -> None:

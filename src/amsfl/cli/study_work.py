@@ -11,12 +11,12 @@ from amsfl.cli.output import describe_data, plain, screen
 from amsfl.cli.progress import duration, watching_study
 from amsfl.core import UserError
 from amsfl.core.records import JsonMapping
+from amsfl.data import Dataset
 from amsfl.methods import METHODS
+from amsfl.track import make
 
 if TYPE_CHECKING:
-    from amsfl.data import Dataset
-    from amsfl.record import StudyWriter
-    from amsfl.study import Study, StudyPart
+    from amsfl.study import Study, TrialBlock
 
 # a study has several methods, each with its options; the rest it sets for all, or has no use for
 NOT_OF_STUDIES = (
@@ -78,20 +78,9 @@ def parse_names(methods: str | None) -> list[str] | None:
     return names
 
 
-def check_searched(plan: "Study", level: str, fixed: Collection[str]) -> None:
-    """Parts of a study cannot search each for itself."""
-    from amsfl import study
-
-    if study.search_cost(plan, level, fixed):
-        raise UserError(
-            "Parts of a study must agree on what was searched: search once with 'amsfl tune', then give each "
-            "part --config tuned.toml --tune none. Or search nothing: --tune none."
-        )
-
-
 def search(
     plan: "Study",
-    dataset: "Dataset",
+    dataset: Dataset,
     level: str,
     fixed: Collection[str],
     quiet: bool,
@@ -128,12 +117,11 @@ class Execution(NamedTuple):
 
 
 def execute(
-    plan: "Study", dataset: "Dataset", execution: Execution, search: "Callable[[], Study] | None" = None
+    plan: "Study", dataset: Dataset, execution: Execution, search: "Callable[[], Study] | None" = None
 ) -> None:
     """All of the study and its report, or one part of it: 'amsfl report' unites the parts."""
     from amsfl import record, study
     from amsfl.report import write
-    from amsfl.track import make
 
     trackers = make(execution.track)  # one that is not there is said before the search
     part, out = study.parse_part(execution.part), execution.out
@@ -143,25 +131,36 @@ def execute(
     if search:
         study.check_folder(home, plan, dataset, execution.force)  # another's must not cost a search
         plan = search()
+    total = sum(len(block.trials) for block in mine)
     with study.open_folder(home, plan, dataset, execution.force) as writer:
+
+        def left() -> list["TrialBlock"]:
+            return study.pending(writer, plan, part)
+
+        def finished() -> int:
+            return total - sum(len(block.trials) for block in left())
+
+        console = screen(stderr=True)
         try:
-            blocks = study.pending(writer, plan, part)
+            blocks = left()
             if blocks and not execution.quiet:
-                _estimate(writer, plan, dataset, part)
+                with console.status("Timing a few rounds for an estimate ..."):
+                    guess = duration(study.estimate(writer, plan, dataset, blocks))
+                done = finished()
+                said = f"{done} of {total} trials are on record; the rest" if done else f"{total} trials"
+                console.print(f"{said} should take {guess} on this machine, if nothing else runs on it.")
             with watching_study(plan, blocks, execution.quiet) as watch:
                 for _ in study.run_blocks(writer, plan, dataset, blocks, watch, trackers):
                     pass
         except KeyboardInterrupt:
-            done, total = _counts(writer, plan, part)
-            screen(stderr=True).print(
-                f"amsfl: stopped with {done} of {total} trials on record; continue with the same "
+            console.print(
+                f"amsfl: stopped with {finished()} of {total} trials on record; continue with the same "
                 f"command, or see what there is with 'amsfl report {out}'."
             )
             raise typer.Exit(130) from None
     if execution.part:
-        trials = sum(len(block.trials) for block in mine)
         screen().print(
-            f"Part {part.number} of {part.of}: {trials} trials are on record. "
+            f"Part {part.number} of {part.of}: {total} trials are on record. "
             f"'amsfl report {plain(str(out))}' shows the parts that there are.",
             soft_wrap=True,
         )
@@ -169,26 +168,6 @@ def execute(
     with screen(stderr=True).status("Drawing the report ..."):
         page = write([out], out)
     announce(page)
-
-
-def _estimate(writer: "StudyWriter", plan: "Study", dataset: "Dataset", part: "StudyPart") -> None:
-    from amsfl import study
-
-    console = screen(stderr=True)
-    with console.status("Timing a few rounds for an estimate ..."):
-        guess = study.estimate(writer, plan, dataset, study.pending(writer, plan, part))
-    done, total = _counts(writer, plan, part)
-    progress = f"{done} of {total} trials are on record; the rest" if done else f"{total} trials"
-    console.print(f"{progress} should take {duration(guess)} on this machine, if nothing else runs on it.")
-
-
-def _counts(writer: "StudyWriter", plan: "Study", part: "StudyPart") -> tuple[int, int]:
-    """Trials on record, and all of them."""
-    from amsfl import study
-
-    total = sum(len(block.trials) for block in study.blocks_of(plan, part))
-    left = sum(len(block.trials) for block in study.pending(writer, plan, part))
-    return total - left, total
 
 
 def announce(page: Path) -> None:

@@ -63,7 +63,7 @@ def read_manifest(folder: Path, *kinds: str) -> Manifest:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     plain = manifest._asdict()
     plain["methods"] = {entry: facts._asdict() for entry, facts in manifest.methods.items()}
-    disk.write_atomically(folder / MANIFEST, sealed_text.seal(plain))
+    write_sealed(folder / MANIFEST, plain)
 
 
 def changed_values(was: JsonMapping, now: JsonMapping) -> dict[str, list[Any]]:
