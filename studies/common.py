@@ -209,6 +209,13 @@ class StudySettings:
         return range(self.first_seed, self.first_seed + self.seeds)
 
 
+def finished_units(settings: StudySettings, units: Iterable[Unit]) -> list[Row]:
+    """The units that are on disk; those that are not are run first, but for --only-report."""
+    if not settings.only_report:
+        run_units(settings.out, units)
+    return read_units(settings.out)
+
+
 Chosen = TypeVar("Chosen", bound=StudySettings)
 
 

@@ -99,8 +99,7 @@ def _figure(number: "Prediction") -> str:
 
 
 def _plain(checked: "CalibrationCheck") -> dict[str, object]:
-    figures = {
-        name: getattr(checked, name)._asdict() | {"error": getattr(checked, name).error}
-        for name in ("round_seconds", "seconds")
+    figures = {"round_seconds": checked.round_seconds, "seconds": checked.seconds}
+    return checked._asdict() | {
+        name: number._asdict() | {"error": number.error} for name, number in figures.items()
     }
-    return checked._asdict() | figures

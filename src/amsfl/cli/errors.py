@@ -93,9 +93,18 @@ def _usage(mistake: click.ClickException) -> str:
 @contextmanager
 def sentences() -> Iterator[None]:
     """`with sentences():` around anything that may meet a user's mistake or a full disk."""
+    show = warnings.showwarning
+
+    def showwarning(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
+        """Remarks as one line each; other warnings as ever."""
+        if issubclass(category, Remark):
+            _say(str(message))
+        else:
+            show(message, category, *rest, **more)
+
     with warnings.catch_warnings():
         warnings.simplefilter("always", Remark)
-        warnings.showwarning = _remarks(warnings.showwarning)
+        warnings.showwarning = showwarning
         try:
             yield
         except UserError as mistake:
@@ -121,18 +130,6 @@ def sentences() -> Iterator[None]:
 def friendly(command: Callable[P, R]) -> Callable[P, R]:
     """A command within `sentences`."""
     return sentences()(command)
-
-
-def _remarks(show: Callable[..., None]) -> Callable[..., None]:
-    """Remarks as one line each; other warnings as ever."""
-
-    def showwarning(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
-        if issubclass(category, Remark):
-            _say(str(message))
-        else:
-            show(message, category, *rest, **more)
-
-    return showwarning
 
 
 def _say(sentence: str) -> None:

@@ -80,10 +80,10 @@ def forecast(
     config = make_config(asked)
     goal = f"{config.score or 'accuracy'} {config.target:g}"
     cells = [_cells(row) for row in outcome.rows]
-    dataset = load_data(config)
+    said, dataset = advice(outcome, goal), load_data(config)
     page = ForecastPage(
         f"What to deploy at these {outcome.clients} sites",
-        advice(outcome, goal),
+        said,
         f"Simulated on {config.data} by the speeds in {profile.name}, {outcome.seeds} seeds each: another "
         "split of the rows, another first model, other luck. Nothing was deployed.",
         [_bar(row) for row in outcome.rows],
@@ -101,12 +101,12 @@ def forecast(
     lines = [",".join(HEAD), *(",".join(f'"{cell}"' for cell in row) for row in cells)]
     write_atomically(out / "forecast.csv", ("\n".join(lines) + "\n").encode())
     if as_json:
-        print_json({"advice": advice(outcome, goal), "rows": [row._asdict() for row in outcome.rows]})
+        print_json({"advice": said, "rows": [row._asdict() for row in outcome.rows]})
         return
     print_table(HEAD, cells[:SHOWN], left=HEAD[:2])
     if len(cells) > SHOWN:
         typer.echo(f"The first {SHOWN} of {len(cells)}; the page has them all.")
-    say(advice(outcome, goal))
+    say(said)
     say(f"The page: {out / 'forecast.html'}")
 
 

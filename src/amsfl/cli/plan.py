@@ -155,7 +155,8 @@ def show(problem: schedule.Problem, made: Plan) -> None:
     left_out = len(rows) - SHOWN
     for place, row in enumerate(rows):
         if left_out <= 0 or place < SHOWN // 2 or place >= len(rows) - SHOWN // 2:
-            table.add_row(*(_cell(row[key]) for key in titles))
+            cells = (row[key] for key in titles)
+            table.add_row(*(f"{v:.4g}" if isinstance(v, float) else plain(str(v)) for v in cells))
         elif place == SHOWN // 2:
             table.add_row(f"... {left_out:,} more")
     console = screen()
@@ -166,7 +167,3 @@ def show(problem: schedule.Problem, made: Plan) -> None:
         console.print(f"{word}: {schedule.REASON_TEXTS[word]}.")
     if left_out > 0:
         console.print(f"{SHOWN} of {len(rows):,} clients are shown; --json has them all.")
-
-
-def _cell(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else plain(str(value))

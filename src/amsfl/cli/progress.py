@@ -4,14 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich import progress as rich
 
 from amsfl.cli.output import on_terminal, plain, screen
 from amsfl.core.scores import shown_score
@@ -40,15 +33,15 @@ def _done(record: RoundRecord, config: Training) -> float:
 
 @contextmanager
 def _bar(
-    title: str, now: str, total: float, *times: ProgressColumn
+    title: str, now: str, total: float, *times: rich.ProgressColumn
 ) -> Iterator[Callable[[float, str, str], None]]:
     """A bar on standard error, and what moves it: how far it is, its title, what happens now."""
     columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[now]}", markup=False),
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(),
+        rich.TextColumn("{task.fields[now]}", markup=False),
     )
-    with Progress(*columns, *times, console=screen(stderr=True), transient=True) as bar:
+    with rich.Progress(*columns, *times, console=screen(stderr=True), transient=True) as bar:
         task = bar.add_task(plain(title), total=total, now=now)
 
         def move(done: float, title: str, now: str) -> None:
@@ -63,7 +56,7 @@ def watching(config: Training, quiet: bool) -> Iterator[Callable[[RoundRecord], 
     if quiet or not on_terminal():
         yield None
         return
-    with _bar(config.method, "reading rows, then compiling", 1.0, TimeRemainingColumn()) as move:
+    with _bar(config.method, "reading rows, then compiling", 1.0, rich.TimeRemainingColumn()) as move:
 
         def moved(record: RoundRecord) -> None:
             spent, done = record.seconds[config.clock], _done(record, config)
@@ -99,7 +92,7 @@ def watching_study(
     configs = {block.entry: plan.config(block.entry) for block in blocks}
     done: dict[tuple[str, int], float] = {}
     total = sum(len(block.trials) for block in blocks)
-    times = TimeElapsedColumn(), TimeRemainingColumn()
+    times = rich.TimeElapsedColumn(), rich.TimeRemainingColumn()
     with _bar(blocks[0].entry, f"{total} trials left", total, *times) as move:
 
         def moved(block: "TrialBlock", place: int, record: RoundRecord) -> None:

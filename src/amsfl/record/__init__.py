@@ -1,7 +1,7 @@
 """Records on disk: one schema, one writer, one reader, for runs, studies and real federations."""
 
 from amsfl.record.disk import safe_name, write_atomically
-from amsfl.record.folder import MANIFEST, holds_record, read_manifest, read_sealed, write_sealed
+from amsfl.record.folder import holds_record, read_manifest, read_sealed, write_sealed
 from amsfl.record.lock import Busy, Lock
 from amsfl.record.outputs import publish
 from amsfl.record.parts import check_part_count, holds_parts, part_folder, read_study
@@ -27,7 +27,6 @@ from amsfl.record.verify import verify
 
 __all__ = [
     "FORMAT",
-    "MANIFEST",
     "Busy",
     "Checkpoint",
     "Damaged",

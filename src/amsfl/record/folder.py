@@ -91,9 +91,9 @@ def check_free(folder: Path, files: Iterable[str], kinds: Sequence[str], force: 
     return None
 
 
-def start_record(folder: Path, manifest: Manifest, old: Iterable[str]) -> None:
+def start_record(folder: Path, manifest: Manifest, old: Manifest | None) -> None:
     """The new record stands with one rename; what the old one left goes after it."""
-    stale = [name for name in old if disk.exists(folder / name)]
+    stale = [name for name in (old.files if old else []) if disk.exists(folder / name)]
     write_manifest(folder, manifest._replace(replaces=stale))
 
 

@@ -10,9 +10,8 @@ T = TypeVar("T")
 
 def plain(value: Any) -> Any:
     """The record as JSON can hold it; `from_plain` is the way back."""
-    names = getattr(type(value), "_fields", None)
-    if names is not None:
-        return {name: plain(getattr(value, name)) for name in names}
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, dict):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -123,7 +123,7 @@ def create(where: Path, manifest: Manifest, force: bool = False) -> RunWriter:
     with lock_for_writer(where) as lock:
         files = [*FILES, *manifest.files]
         old = folder.check_free(where, files, KINDS, force)
-        folder.start_record(where, manifest._replace(files=files), old.files if old else [])
+        folder.start_record(where, manifest._replace(files=files), old)
         return RunWriter(where, lock)
 
 

@@ -71,7 +71,7 @@ def create(where: Path, manifest: Manifest, old: Manifest | None, lock: Lock) ->
     """A new study, in place of the old one if there is one; `lock` is held by now."""
     for entry in manifest.methods:
         disk.safe_name(entry, "The method's entry")
-    folder.start_record(where, manifest._replace(files=[SETTINGS, RUNNING]), old.files if old else [])
+    folder.start_record(where, manifest._replace(files=[SETTINGS, RUNNING]), old)
     return StudyWriter(where, lock)
 
 
@@ -101,7 +101,12 @@ def read_trials(where: Path, manifest: Manifest, name: str) -> list[TrialRecord]
     content = disk.read(path)
     try:
         lines = sealed_text.unseal_lines(content, _start(manifest, name))
-        trials = [_trial(row) for row in lines.rows]
+        trials = [
+            TrialRecord(**row)._replace(
+                summary=Summary(**row["summary"]), rounds=[RoundRecord.of(each) for each in row["rounds"]]
+            )
+            for row in lines.rows
+        ]
         if lines.bad:
             raise sealed_text.Damaged(lines.bad)
         if not trials or lines.end != len(content) or name != _name(entry, trials[0].trial, trials[-1].trial):
@@ -137,9 +142,3 @@ def _short(record: RoundRecord) -> Json:
 
 def running_start(manifest: Manifest) -> int:
     return _start(manifest, RUNNING)
-
-
-def _trial(row: Json) -> TrialRecord:
-    summary = Summary(**row["summary"])
-    rounds = [RoundRecord.of(each) for each in row["rounds"]]
-    return TrialRecord(**row | {"summary": summary, "rounds": rounds})
