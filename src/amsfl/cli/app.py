@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from amsfl.cli import bench, calibrate, deploy, forecast, lists, plan, predict, records, run, studies, worth
-from amsfl.cli.errors import Commands, friendly
+from amsfl.cli.errors import Commands, sentences
 from amsfl.core.version import VERSION
 
 app = typer.Typer(
@@ -47,4 +47,4 @@ COMMANDS = {  # the first page of --help: one story from a table to real clients
 for panel, commands in COMMANDS.items():
     for command in commands:
         passed_on = deploy.PASSED_ON if command in (deploy.supernode, deploy.doctor) else None
-        app.command(rich_help_panel=panel, context_settings=passed_on)(friendly(command))
+        app.command(rich_help_panel=panel, context_settings=passed_on)(sentences()(command))

@@ -99,8 +99,7 @@ def deploy(
         )
         raise typer.Exit(130) from None
     if as_json:
-        print_json(summary._asdict() if summary else None, indent=1)
-        return
+        return print_json(summary._asdict() if summary else None, indent=1)
     if summary is None:
         typer.echo(
             "The app ran to its end. Its server is not amsfl's and kept no record here; clients were slowed "

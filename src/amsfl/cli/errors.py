@@ -2,9 +2,9 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import click
 import typer
@@ -13,9 +13,6 @@ from typer.utils import get_params_from_function
 
 from amsfl.cli.output import plain
 from amsfl.core import Remark, UserError, missing, nearest
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 OTHER_NAMES = {  # flags of other tools, and ours
     "--algorithm": "--method",
@@ -92,7 +89,7 @@ def _usage(mistake: click.ClickException) -> str:
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """`with sentences():` around anything that may meet a user's mistake or a full disk."""
+    """`with sentences():`, or `sentences()(command)`: what a user's mistake or a full disk comes to."""
     show = warnings.showwarning
 
     def showwarning(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
@@ -125,11 +122,6 @@ def sentences() -> Iterator[None]:
                 raise
             _say("There is not enough memory for this; use fewer clients, a smaller model or less data.")
             raise typer.Exit(1) from trouble
-
-
-def friendly(command: Callable[P, R]) -> Callable[P, R]:
-    """A command within `sentences`."""
-    return sentences()(command)
 
 
 def _say(sentence: str) -> None:

@@ -101,8 +101,7 @@ def forecast(
     lines = [",".join(HEAD), *(",".join(f'"{cell}"' for cell in row) for row in cells)]
     write_atomically(out / "forecast.csv", ("\n".join(lines) + "\n").encode())
     if as_json:
-        print_json({"advice": said, "rows": [row._asdict() for row in outcome.rows]})
-        return
+        return print_json({"advice": said, "rows": [row._asdict() for row in outcome.rows]})
     print_table(HEAD, cells[:SHOWN], left=HEAD[:2])
     if len(cells) > SHOWN:
         typer.echo(f"The first {SHOWN} of {len(cells)}; the page has them all.")

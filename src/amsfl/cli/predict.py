@@ -83,8 +83,7 @@ def explain(
     """Say which columns a run's model uses: the score lost where a column is shuffled within each client."""
     importances = _recorded(run) if rows is None else portable.explain(portable.load(run, which), str(rows))
     if as_json:
-        print_json([each._asdict() for each in importances])
-        return
+        return print_json([each._asdict() for each in importances])
     score = importances[0].score
     typer.echo(f"{'R²' if score == 'r2' else score} lost where a column is shuffled:")
     for each in importances:

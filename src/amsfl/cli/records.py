@@ -28,13 +28,17 @@ def check(
     With --leaves: every quantity that left a client of this run, and what protected it.
     """
     if list_disclosed:
-        _leaves(folder, as_json)
-        return
+        from amsfl.simulation.recorded_disclosure import leaves_of
 
+        leaves = leaves_of(folder)
+        if as_json:
+            return print_json([leaf._asdict() for leaf in leaves])
+        for leaf in leaves:
+            _print_entry(Text.assemble((leaf.name, "bold"), f"  {leaf.what}, {leaf.when}"), leaf.protected)
+        return
     results = theory.check_folder(folder)
     if as_json:
-        print_json(theory.table(results))
-        return
+        return print_json(theory.table(results))
     for result in results:
         slack = "" if result.slack_min is None else f", least slack {result.slack_min:.3g}"
         checked = f" ({result.checked} comparisons{slack})" if result.checked else ""
@@ -45,17 +49,6 @@ def check(
 def _print_entry(head: Text, below: str) -> None:
     screen().print(head)
     screen().print(Padding(plain(below), (0, 0, 0, 4)))
-
-
-def _leaves(folder: Path, as_json: bool) -> None:
-    from amsfl.simulation.recorded_disclosure import leaves_of
-
-    result = leaves_of(folder)
-    if as_json:
-        print_json([leaf._asdict() for leaf in result])
-        return
-    for leaf in result:
-        _print_entry(Text.assemble((leaf.name, "bold"), f"  {leaf.what}, {leaf.when}"), leaf.protected)
 
 
 def verify(

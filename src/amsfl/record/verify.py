@@ -103,20 +103,21 @@ def _run(where: Path, manifest: Manifest) -> Iterator[FileCheck]:
         return f"the model after round {point.round}" if point else "none yet: resume begins with round 1"
 
     yield _look(run.POINTER, checkpoint)
-    yield _rounds(where, lines.bad, whole, point.round if point else 0)
+    yield _look(run.ROUNDS, lambda: _rounds(where, lines.bad, whole, point.round if point else 0))
     yield _look(run.SUMMARY, lambda: _summary(where, manifest, whole))
     if disk.exists(where / run.SUMMARY):
         yield _look("model", lambda: _models(where, manifest))
 
 
-def _rounds(where: Path, bad: str, whole: int, saved: int) -> FileCheck:
+def _rounds(where: Path, bad: str, whole: int, saved: int) -> str:
     if whole < saved:
-        said = f"{whole} whole rounds, and the checkpoint is of round {saved}: {run.restart(where)}"
-        return FileCheck(run.ROUNDS, False, f"{bad}; {said}" if bad else said)
+        bad = f"{bad}; " if bad else ""
+        said = f"{whole} whole rounds, and the checkpoint is of round {saved}"
+        raise UserError(f"{bad}{said}: {run.restart(where)}")
     if bad:
         then = f"the rounds up to the checkpoint are whole, 'amsfl resume {where}' runs the others again"
-        return FileCheck(run.ROUNDS, False, f"{bad}; {then}")
-    return FileCheck(run.ROUNDS, True, f"{whole} rounds")
+        raise UserError(f"{bad}; {then}")
+    return f"{whole} rounds"
 
 
 def _summary(where: Path, manifest: Manifest, rounds: int) -> str:
