@@ -155,9 +155,10 @@ def table(rows: Sequence[Row]) -> Table:
 
 
 def study(settings: Settings) -> None:
-    if not settings.only_report:
-        common.run_units(settings.out, units(settings))
-    tracks = {u["name"]: [Track(**trial) for trial in u["trials"]] for u in common.read_units(settings.out)}
+    tracks = {
+        u["name"]: [Track(**trial) for trial in u["trials"]]
+        for u in common.finished_units(settings, units(settings))
+    }
     rows = rows_of(tracks)
     common.present(settings.out, [table(rows)], speedups.figure, rows)
 

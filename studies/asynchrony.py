@@ -168,9 +168,7 @@ def figure(rows: Sequence[Row]) -> "Figure":
 
 
 def study(settings: Settings) -> None:
-    if not settings.only_report:
-        common.run_units(settings.out, units(settings))
-    rows = tuned_with_hindsight(common.read_units(settings.out))
+    rows = tuned_with_hindsight(common.finished_units(settings, units(settings)))
     shown = [table(rows, availability) for availability in AVAILABILITY]
     common.present(settings.out, shown, figure, rows)
 

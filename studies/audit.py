@@ -208,9 +208,7 @@ def table(rows: Sequence[Row]) -> Table:
 
 
 def study(settings: Settings) -> None:
-    if not settings.only_report:
-        common.run_units(settings.out, units(settings))
-    common.present(settings.out, [table(rows_of(common.read_units(settings.out)))])
+    common.present(settings.out, [table(rows_of(common.finished_units(settings, units(settings))))])
 
 
 if __name__ == "__main__":

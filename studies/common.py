@@ -22,7 +22,7 @@ from rich.markdown import Markdown
 
 from amsfl.core import UserError
 from amsfl.data import Dataset, load
-from amsfl.record import Busy, dumps, locked, read_sealed, write_sealed
+from amsfl.record import Busy, Lock, dumps, read_sealed, write_sealed
 from amsfl.schedule import Policy
 from amsfl.simulation import CustomParts, Result, RunConfig, run_batch
 
@@ -52,7 +52,7 @@ def run_units(folder: Path, units: Iterable[Unit]) -> None:
     every = list(units)
     for number, unit in enumerate(every, 1):
         path, made_from = unit_path(folder, unit.name), _identity(unit)
-        with suppress(Busy), locked(folder, f".{path.stem}-lock"):
+        with suppress(Busy), Lock(folder, f".{path.stem}-lock"):
             if path.exists() and _read(path)["made_from"] == made_from:
                 continue
             print(f"{number} of {len(every)}: {unit.name}", file=sys.stderr)
@@ -207,6 +207,13 @@ class StudySettings:
         if self.seeds < 1 or self.first_seed < 0:
             raise UserError("--seeds is at least 1 and --first-seed at least 0.")
         return range(self.first_seed, self.first_seed + self.seeds)
+
+
+def finished_units(settings: StudySettings, units: Iterable[Unit]) -> list[Row]:
+    """The units that are on disk; those that are not are run first, but for --only-report."""
+    if not settings.only_report:
+        run_units(settings.out, units)
+    return read_units(settings.out)
 
 
 Chosen = TypeVar("Chosen", bound=StudySettings)

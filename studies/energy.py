@@ -162,9 +162,7 @@ def figure(rows: Sequence[Row]) -> "Figure":
 
 
 def study(settings: Settings) -> None:
-    if not settings.only_report:
-        common.run_units(settings.out, units(settings))
-    rows = rows_of(common.read_units(settings.out))
+    rows = rows_of(common.finished_units(settings, units(settings)))
     common.present(settings.out, [table(rows)], figure)
 
 

@@ -131,9 +131,7 @@ def table(rows: Sequence[Row], claim: str) -> Table:
 
 
 def study(settings: Settings) -> None:
-    if not settings.only_report:
-        common.run_units(settings.out, units(settings))
-    rows = tuned_with_hindsight(common.read_units(settings.out))
+    rows = tuned_with_hindsight(common.finished_units(settings, units(settings)))
     common.present(settings.out, [table(rows, claim) for claim in CONTESTANTS], rows=rows)
 
 

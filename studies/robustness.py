@@ -258,9 +258,7 @@ def figure(rows: Sequence[Row]) -> "Figure":
 
 
 def study(settings: Settings) -> None:
-    if not settings.only_report:
-        common.run_units(settings.out, units(settings))
-    common.present(settings.out, tables(common.read_units(settings.out)), figure)
+    common.present(settings.out, tables(common.finished_units(settings, units(settings))), figure)
 
 
 if __name__ == "__main__":

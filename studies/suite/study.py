@@ -115,9 +115,7 @@ def _config(case: Case, profile: str, seed: int, **own: Any) -> RunConfig:
 
 
 def study(settings: Settings) -> None:
-    if not settings.only_report:
-        common.run_units(settings.out, units(settings))
-    read = common.read_units(settings.out)
+    read = common.finished_units(settings, units(settings))
     if settings.fedavg:
         every = [scores.against_fedavg(case, DEFAULTS) for case in scores.by_case(read, [TUNED])]
         return common.present(settings.out, [scores.fedavg_table(every)], rows=every)

@@ -7,6 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from amsfl.cli.errors import sentences
 from amsfl.cli.plan import plan
 
 SITES = """client,weight,step_seconds,comm_seconds,gain,drift
@@ -21,7 +22,7 @@ Faro,0.2,0.030,0.15,1.1,0.02
 @pytest.fixture
 def run(tmp_path: Path):
     app = typer.Typer()
-    app.command()(plan)
+    app.command()(sentences()(plan))
 
     def call(text: str, *options: str) -> Result:
         file = tmp_path / "clients.csv"
@@ -146,7 +147,7 @@ def test_mistakes_are_one_sentence(run, text: str, options: tuple[str, ...], sen
 
 def test_a_missing_file_is_named() -> None:
     app = typer.Typer()
-    app.command()(plan)
+    app.command()(sentences()(plan))
     result = CliRunner().invoke(app, ["nowhere.csv"])
     assert result.exit_code == 2
     assert result.stderr == (

@@ -675,7 +675,7 @@ def test_what_clients_were_refused_for_is_no_failure_of_the_run() -> None:
 
 
 def test_one_deployment_a_folder(tmp_path: Path) -> None:
-    with record.locked(tmp_path, deploying.LOCK), pytest.raises(UserError, match="is being written by"):
+    with record.Lock(tmp_path, deploying.LOCK), pytest.raises(UserError, match="is being written by"):
         deploying.deploy({"data": "digits", "clients": 2}, tmp_path)
 
 

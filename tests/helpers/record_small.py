@@ -6,7 +6,18 @@ from typing import Any
 import numpy as np
 
 from amsfl import record
-from amsfl.record import Checkpoint, Manifest, MethodFacts, RoundRecord, Summary, TrialRecord, folder, study
+from amsfl.record import (
+    Checkpoint,
+    Lock,
+    Manifest,
+    MethodFacts,
+    RoundRecord,
+    StudyWriter,
+    Summary,
+    TrialRecord,
+    folder,
+    study,
+)
 from amsfl.record.fingerprint import identity
 
 FACTS = {"fake": MethodFacts("fake", "Fake")}
@@ -74,11 +85,11 @@ def study_manifest(**settings: Any) -> Manifest:
 def run_study(where: Path, **settings: Any) -> None:
     """Make it or go on with it, as study.start and study.work do."""
     fresh = study_manifest(**settings)
-    lock = folder.lock_folder(where)
+    lock = Lock(where)
     try:
         old = folder.read_manifest(where, "study") if folder.holds_record(where) else None
         same = old is not None and old.identity == fresh.identity
-        writer = study.enter(where, lock) if same else study.create(where, fresh, old, lock)
+        writer = StudyWriter(where, lock) if same else study.create(where, fresh, old, lock)
         for entry in fresh.methods:
             done = {trial.trial for trial in writer.finished(entry)}
             for number in range(3):

@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-from typer import Typer
-
-from amsfl.cli import reproduce
+from amsfl.cli.app import app as app
 
 SETTINGS = """
 title = "A small study"
@@ -27,10 +25,6 @@ steps = 4
 
 [methods.amsfl]
 """
-
-app = Typer()
-for command in (reproduce.reproduce, reproduce.compare, reproduce.report):
-    app.command()(command)
 
 
 def settings(folder: Path, trials: int = 2, seconds: float = 4, kind: str = "reproduce") -> Path:

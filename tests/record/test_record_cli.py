@@ -76,10 +76,10 @@ def test_a_report_that_broke_off_is_not_whole(tmp_path, monkeypatch):
     with monkeypatch.context() as broken, pytest.raises(OSError, match="full"):
         write = disk.write_atomically
 
-        def until_full(path, content):
+        def until_full(path, content, *mode):
             if path.name == "page":
                 raise OSError("full")
-            write(path, content)
+            write(path, content, *mode)
 
         broken.setattr(disk, "write_atomically", until_full)
         record.publish(tmp_path, {"table": b"1", "page": b"2"})

@@ -10,7 +10,7 @@ from torture import everything, flips
 
 from amsfl import record
 from amsfl.core import DiskError, UserError
-from amsfl.record import FORMAT, RoundRecord, Summary, folder, sealed_text, study
+from amsfl.record import FORMAT, RoundRecord, Summary, sealed_text, study
 from amsfl.record.fingerprint import check_same, checksum_arrays, merge_settings
 
 
@@ -143,7 +143,7 @@ NAMES = ["../../x", "/tmp/x", "a/b", "..", ".", "", " ", ".hidden", "a\\b", "a\n
 def test_nothing_is_written_outside_of_the_folder(tmp_path, name):
     where = tmp_path / "deep" / "study"
     bad = study_manifest()._replace(methods={name: study_manifest().methods["one"]})
-    lock = folder.lock_folder(where)
+    lock = record.Lock(where)
     with lock, pytest.raises(UserError, match="cannot name a folder"):
         study.create(where, bad, None, lock)
     assert [path.name for path in tmp_path.rglob("*")] == ["deep", "study"]
@@ -153,7 +153,7 @@ def test_nothing_is_written_outside_of_the_folder(tmp_path, name):
 def test_a_link_does_not_lead_outside(tmp_path):
     where, outside = tmp_path / "study", tmp_path / "outside"
     outside.mkdir()
-    lock = folder.lock_folder(where)
+    lock = record.Lock(where)
     with study.create(where, study_manifest(), None, lock) as writer:
         (where / "trials").symlink_to(outside)
         with pytest.raises(UserError, match="leads out of"):
@@ -182,7 +182,7 @@ def test_a_report_leaves_files_alone_that_are_not_its_own(tmp_path):
 
 
 def test_a_study_file_that_is_not_ours_is_left_alone(tmp_path):
-    lock = folder.lock_folder(tmp_path)
+    lock = record.Lock(tmp_path)
     with study.create(tmp_path, study_manifest(), None, lock) as writer:
         (tmp_path / "trials" / "one").mkdir(parents=True)
         (tmp_path / "trials" / "one" / "0000-0000.jsonl").write_text("mine")

@@ -132,10 +132,10 @@ def test_tensors_in_pieces_are_a_safetensors_file(monkeypatch, piece):
     """What the library itself writes, where all numbers are of one kind; what it reads, whatever they are."""
     monkeypatch.setattr(tensors, "PIECE", piece)
     floats = {"b é": np.arange(7, dtype="f4"), "a": np.ones((2, 3), "f4").T, "none": np.zeros((1, 0), "f4")}
-    content = b"".join(tensors.tensor_bytes(floats))
+    content = b"".join(tensors.TensorFile(floats))
     assert content == save_tensors({name: np.ascontiguousarray(part) for name, part in floats.items()})
     mixed = {"flag": np.array([True]), "count": np.array(7), "byte": np.uint8([1]), "x": np.float64([1.5])}
-    back = load_tensors(b"".join(tensors.tensor_bytes(mixed)))
+    back = load_tensors(b"".join(tensors.TensorFile(mixed)))
     assert {name: (part.dtype, part.shape, part.tolist()) for name, part in back.items()} == {
         name: (part.dtype, part.shape, part.tolist()) for name, part in mixed.items()
     }

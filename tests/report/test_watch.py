@@ -138,7 +138,7 @@ def test_lines_that_took_the_place_of_others_are_read_again(tmp_path):
 def test_a_study_shows_trials_that_are_under_way(tmp_path):
     settings = {"title": "small", "trials": 3, "clients": {"names": ["a", HOSTILE]}}
     made = record_small.study_manifest(**settings)
-    lock = record.folder.lock_folder(tmp_path)
+    lock = record.Lock(tmp_path)
     with record.study.create(tmp_path, made, None, lock) as home:
         follower = Follower(tmp_path)
         for number in range(1, 4):

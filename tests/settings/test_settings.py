@@ -11,7 +11,7 @@ from typer.main import get_command
 
 import amsfl
 from amsfl.cli.app import app
-from amsfl.cli.study_options import NOT_OF_STUDIES
+from amsfl.cli.study_work import NOT_OF_STUDIES
 from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Remark, Transmit, UserError
 from amsfl.methods import Method, make

@@ -11,7 +11,7 @@ import robustness
 from federation_small import SMALL, own_data
 
 from amsfl.core import UserError
-from amsfl.record import locked
+from amsfl.record import Lock
 from amsfl.simulation import make_config
 
 import common
@@ -44,7 +44,7 @@ def test_finished_units_are_not_run_again(tmp_path, capsys):
 
 def test_a_unit_that_another_process_runs_is_left_to_it(tmp_path):
     path = common.unit_path(tmp_path, "first")
-    with locked(tmp_path, f".{path.stem}-lock"):
+    with Lock(tmp_path, f".{path.stem}-lock"):
         common.run_units(tmp_path, [unit("first")])
     assert not path.exists()
 

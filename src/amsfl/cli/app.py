@@ -4,26 +4,8 @@ from typing import Annotated
 
 import typer
 
-from amsfl.cli import (
-    bench,
-    calibrate,
-    check,
-    deploy,
-    example,
-    forecast,
-    lists,
-    plan,
-    predict,
-    reproduce,
-    run,
-    site,
-    sweep,
-    tune,
-    verify,
-    watch,
-    worth,
-)
-from amsfl.cli.errors import Commands
+from amsfl.cli import bench, calibrate, deploy, forecast, lists, plan, predict, records, run, studies, worth
+from amsfl.cli.errors import Commands, sentences
 from amsfl.core.version import VERSION
 
 app = typer.Typer(
@@ -52,17 +34,17 @@ def amsfl(
 
 COMMANDS = {  # the first page of --help: one story from a table to real clients, then the rest by topic
     "From a table to predictions": (
-        *(example.example, lists.data, run.run, reproduce.compare, predict.predict, deploy.deploy),
+        *(lists.example, lists.data, run.run, studies.compare, predict.predict, deploy.deploy),
     ),
     "The model of a run": (predict.evaluate, predict.explain, predict.export),
     "Runs and studies": (
-        *(reproduce.reproduce, reproduce.report, run.resume, watch.watch, verify.verify, tune.tune),
-        *(sweep.sweep, worth.worth, check.check, bench.bench),
+        *(studies.reproduce, studies.report, run.resume, records.watch, records.verify, studies.tune),
+        *(studies.sweep, worth.worth, records.check, bench.bench),
     ),
-    "Real clients": (plan.plan, calibrate.calibrate, forecast.forecast, site.supernode, site.doctor),
+    "Real clients": (plan.plan, calibrate.calibrate, forecast.forecast, deploy.supernode, deploy.doctor),
     "What there is": (lists.methods, lists.profiles),
 }
 for panel, commands in COMMANDS.items():
     for command in commands:
-        passed_on = site.PASSED_ON if command in (site.supernode, site.doctor) else None
-        app.command(rich_help_panel=panel, context_settings=passed_on)(command)
+        passed_on = deploy.PASSED_ON if command in (deploy.supernode, deploy.doctor) else None
+        app.command(rich_help_panel=panel, context_settings=passed_on)(sentences()(command))

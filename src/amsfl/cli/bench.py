@@ -6,11 +6,9 @@ from typing import Annotated
 
 import typer
 
-from amsfl.cli.errors import friendly
 from amsfl.cli.output import AsJson, print_json
 
 
-@friendly
 def bench(
     job: Annotated[
         str,
@@ -41,8 +39,7 @@ def bench(
     options = BenchOptions(data_dir, repeat, _process_start(), rounds, robust, private, worth)
     outcome = measure(job.upper(), options)
     if as_json:
-        print_json(outcome)
-        return
+        return print_json(outcome)
     without = " and ".join(filter(None, [robust, "privacy" if private else ""]))
     typer.echo(
         f"job {outcome['job']} on {outcome['data']}: {outcome['client_steps_per_second']:,.0f} client steps "

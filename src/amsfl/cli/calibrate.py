@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from amsfl.cli.errors import friendly
-from amsfl.cli.output import AsJson, plain, print_json, print_table, screen
+from amsfl.cli.output import AsJson, print_json, print_table, say, screen
 from amsfl.core import UserError
+from amsfl.record import write_atomically
 
 if TYPE_CHECKING:
     from amsfl.study.calibration import CalibrationCheck, FittedSites, Prediction
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 SHOWN = 40  # clients of a table on the screen; the file has them all
 
 
-@friendly
 def calibrate(
     folders: Annotated[
         list[Path],
@@ -46,11 +45,11 @@ def calibrate(
     from amsfl.study.calibration import check as checked
 
     if check:
-        checks = [checked(folder, target) for folder in folders]
+        checks = [(folder, checked(folder, target)) for folder in folders]
         if as_json:
-            print_json([{"folder": str(f), **_plain(c)} for f, c in zip(folders, checks, strict=True)])
+            print_json([{"folder": str(folder)} | _plain(each) for folder, each in checks])
         else:
-            for folder, each in zip(folders, checks, strict=True):
+            for folder, each in checks:
                 _show_check(folder, each)
     elif target is not None:
         raise UserError("--target is whose time a check predicts; add --check, or leave it out.")
@@ -59,25 +58,21 @@ def calibrate(
     fitted = fitted_on(folders)
     text = as_csv(fitted)
     if out is not None:
-        _write(out, text, force)
+        if out.suffix != ".csv":
+            raise UserError(
+                f"A profile's name ends in .csv, and {str(out)!r} does not; write --out profile.csv."
+            )
+        if out.exists() and not force:
+            raise UserError(f"{str(out)!r} exists; choose another --out, or overwrite it with --force.")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(out, text.encode())
     if as_json and not check:
         columns = {key: part for key, part in fitted._asdict().items() if part is not None}
         print_json({key: part.tolist() if hasattr(part, "tolist") else part for key, part in columns.items()})
     elif not as_json:
         _show(fitted, text)
         if out is not None:
-            typer.echo(plain(f"Written to {out}. Try it: amsfl run --profile {out} --clock makespan"))
-
-
-def _write(out: Path, text: str, force: bool) -> None:
-    from amsfl.record import write_atomically
-
-    if out.suffix != ".csv":
-        raise UserError(f"A profile's name ends in .csv, and {str(out)!r} does not; write --out profile.csv.")
-    if out.exists() and not force:
-        raise UserError(f"{str(out)!r} exists; choose another --out, or overwrite it with --force.")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(out, text.encode())
+            say(f"Written to {out}. Try it: amsfl run --profile {out} --clock makespan")
 
 
 def _show(fitted: "FittedSites", text: str) -> None:
@@ -91,7 +86,7 @@ def _show(fitted: "FittedSites", text: str) -> None:
 
 def _show_check(folder: Path, checked: "CalibrationCheck") -> None:
     goal = f"to the target {checked.target:g}" if checked.reached else "to the last round"
-    typer.echo(plain(f"{folder}: fitted on rounds 1 to {checked.fitted}, and of those after them:"))
+    say(f"{folder}: fitted on rounds 1 to {checked.fitted}, and of those after them:")
     typer.echo(f"  a round        {_figure(checked.round_seconds)}")
     typer.echo(f"  {goal}, round {checked.to_round}: {_figure(checked.seconds)}")
 
@@ -104,8 +99,7 @@ def _figure(number: "Prediction") -> str:
 
 
 def _plain(checked: "CalibrationCheck") -> dict[str, object]:
-    figures = {
-        name: getattr(checked, name)._asdict() | {"error": getattr(checked, name).error}
-        for name in ("round_seconds", "seconds")
+    figures = {"round_seconds": checked.round_seconds, "seconds": checked.seconds}
+    return checked._asdict() | {
+        name: number._asdict() | {"error": number.error} for name, number in figures.items()
     }
-    return checked._asdict() | figures

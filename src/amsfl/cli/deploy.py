@@ -1,4 +1,4 @@
-"""`amsfl deploy`: real clients on this machine, through Flower."""
+"""`amsfl deploy`: real clients on this machine; `amsfl supernode` and `doctor`: what a site runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,16 +6,16 @@ from typing import Annotated
 import typer
 
 from amsfl.cli import flags
-from amsfl.cli.errors import friendly
-from amsfl.cli.output import plain, print_json
-from amsfl.cli.run import Track
+from amsfl.cli.output import plain, print_json, say
+from amsfl.cli.run import AsJson, Track
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.core.scores import describe_scores
 from amsfl.settings.definitions import Serving, Training
+from amsfl.track import make
+from amsfl.worth.against_fedavg import sentence
 
 
-@friendly
 @flags.takes(Training, Serving, leave_out=("clock", "profile"))
 def deploy(
     settings: Json,
@@ -51,7 +51,7 @@ def deploy(
     metrics_port: Annotated[
         int, typer.Option(min=0, max=65535, help="the server's numbers for Prometheus, on loopback; 0: none")
     ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="print the summary as JSON, nothing else")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Start a SuperLink and SuperNodes on this machine, train, and leave nothing running.
 
@@ -62,8 +62,6 @@ def deploy(
     from amsfl.flower.deploy.recipe import DeploySettings, client_speeds
     from amsfl.flower.deploy.run import describe, launch
     from amsfl.flower.server.scoring import deciding_split
-    from amsfl.track import make
-    from amsfl.worth.against_fedavg import sentence
 
     asked = dict(settings) if app else {"data": Training.model_fields["data"].default, **settings}
     asked |= {"resume": True} if resume else {"force": True} if force else {}
@@ -72,7 +70,7 @@ def deploy(
     asked |= {"log": log} if log != "text" else {}
     asked |= {"metrics_port": metrics_port} if metrics_port else {}
     asked |= {"track": track} if make(track) else {}  # one that is not there is said before anything starts
-    quiet = (lambda line: None) if as_json else lambda line: typer.echo(plain(line))
+    quiet = (lambda line: None) if as_json else say
     slow, spends = _numbers(slowdowns), list[dict[str, float]]()
     if run_config and app is None:
         raise UserError("--run-config is for an app of your own; name its folder: amsfl deploy APP.")
@@ -92,7 +90,7 @@ def deploy(
         )
         if dry_run:
             for line in describe(recipe, out):
-                typer.echo(plain(line))
+                say(line)
             return
         summary = launch(recipe, out, quiet)
     except KeyboardInterrupt:
@@ -101,8 +99,7 @@ def deploy(
         )
         raise typer.Exit(130) from None
     if as_json:
-        print_json(summary._asdict() if summary else None, indent=1)
-        return
+        return print_json(summary._asdict() if summary else None, indent=1)
     if summary is None:
         typer.echo(
             "The app ran to its end. Its server is not amsfl's and kept no record here; clients were slowed "
@@ -134,3 +131,45 @@ def _numbers(text: str | None) -> list[float]:
             f"Slowdowns are numbers from 1 to 1,000,000, joined by commas, as in 1,2,4; got {text!r}."
         )
     return values
+
+
+PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": ["--help"]}
+
+
+def supernode(context: typer.Context) -> None:
+    """Run a site: Flower's SuperNode with short rounds, the flags of flower-supernode, and --poll SECONDS.
+
+    One process runs all messages of a run, so a round costs no process start and no imports. What the app
+    needs must be installed here. An idle site asks for work every --poll seconds (0.2).
+    """
+    from amsfl.flower.node.supernode import main
+
+    main(context.args)
+
+
+def doctor(
+    context: typer.Context,
+    superlink: Annotated[str, typer.Option(help="HOST:PORT of the SuperLink, as for amsfl supernode")] = "",
+    root_certificates: Annotated[Path | None, typer.Option(help="the authority's ca.pem")] = None,
+    auth_supernode_private_key: Annotated[Path | None, typer.Option(help="this site's own key")] = None,
+    node_config: Annotated[str, typer.Option(help="as for amsfl supernode")] = "",
+    insecure: Annotated[bool, typer.Option("--insecure", help="without TLS, as for amsfl supernode")] = False,
+) -> None:
+    """Check a site before it joins: versions, port, certificate, clock, key, data, and one round.
+
+    Give it the flags of amsfl supernode; what is not given is not checked. Exit code 1 if something is wrong.
+    """
+    from amsfl.flower.node.doctor import NodeSettings, configured, examine
+
+    if insecure and root_certificates:
+        raise UserError("--insecure means without TLS; leave it or --root-certificates out.")
+    unknown = [word for word in context.args if word.startswith("--")]
+    if unknown:
+        say(f"not checked: {' '.join(unknown)}")
+    node = configured(node_config)
+    site = NodeSettings(superlink, root_certificates, auth_supernode_private_key, node)
+    bad = 0
+    for finding in examine(site):
+        say(f"{'ok ' if finding.fine else 'BAD'} {finding.check}: {finding.text}")
+        bad += not finding.fine
+    raise typer.Exit(1 if bad else 0)

@@ -2,20 +2,17 @@
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import click
 import typer
 from typer.core import TyperGroup
+from typer.utils import get_params_from_function
 
-from amsfl.cli.help_text import complete
 from amsfl.cli.output import plain
 from amsfl.core import Remark, UserError, missing, nearest
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 OTHER_NAMES = {  # flags of other tools, and ours
     "--algorithm": "--method",
@@ -50,14 +47,11 @@ class Commands(TyperGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for command in self.commands.values():
-            complete(command)
+            _complete(command)
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        alone, extra["standalone_mode"] = extra.get("standalone_mode", True), False
-        if not alone:
-            return super().main(*args, **extra)
         try:
-            code = super().main(*args, **extra)
+            code = super().main(*args, **extra | {"standalone_mode": False})
         except click.exceptions.NoArgsIsHelpError as wanted:
             wanted.show()
             sys.exit(wanted.exit_code)
@@ -67,6 +61,19 @@ class Commands(TyperGroup):
         except click.Abort:
             sys.exit(1)
         sys.exit(code or 0)
+
+
+def _complete(command: click.Command) -> None:
+    """What --help shows: whole paragraphs, and a line for every argument."""
+    command.help = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
+    function: Any = getattr(command.callback, "__wrapped__", None)
+    if function is None:
+        return
+    declared = get_params_from_function(function)
+    for each in command.params:
+        # click 8.5 sets the help of an argument to None after Typer has set it
+        if isinstance(each, click.Argument) and not getattr(each, "help", None):
+            each.help = declared[str(each.name)].default.help
 
 
 def _usage(mistake: click.ClickException) -> str:
@@ -82,10 +89,19 @@ def _usage(mistake: click.ClickException) -> str:
 
 @contextmanager
 def sentences() -> Iterator[None]:
-    """`with sentences():` around anything that may meet a user's mistake or a full disk."""
+    """`with sentences():`, or `sentences()(command)`: what a user's mistake or a full disk comes to."""
+    show = warnings.showwarning
+
+    def showwarning(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
+        """Remarks as one line each; other warnings as ever."""
+        if issubclass(category, Remark):
+            _say(str(message))
+        else:
+            show(message, category, *rest, **more)
+
     with warnings.catch_warnings():
         warnings.simplefilter("always", Remark)
-        warnings.showwarning = _remarks(warnings.showwarning)
+        warnings.showwarning = showwarning
         try:
             yield
         except UserError as mistake:
@@ -106,23 +122,6 @@ def sentences() -> Iterator[None]:
                 raise
             _say("There is not enough memory for this; use fewer clients, a smaller model or less data.")
             raise typer.Exit(1) from trouble
-
-
-def friendly(command: Callable[P, R]) -> Callable[P, R]:
-    """`@friendly` above a command."""
-    return sentences()(command)
-
-
-def _remarks(show: Callable[..., None]) -> Callable[..., None]:
-    """Remarks as one line each; other warnings as ever."""
-
-    def showwarning(message: Any, category: type[Warning], *rest: Any, **more: Any) -> None:
-        if issubclass(category, Remark):
-            _say(str(message))
-        else:
-            show(message, category, *rest, **more)
-
-    return showwarning
 
 
 def _say(sentence: str) -> None:

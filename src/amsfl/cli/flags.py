@@ -11,6 +11,7 @@ from pydantic.fields import FieldInfo
 
 from amsfl.core import UserError
 from amsfl.core.records import Json, JsonMapping
+from amsfl.data.read_table import is_table
 from amsfl.methods import METHODS
 from amsfl.settings.definitions import Serving, Settings, Simulation, Training
 
@@ -52,16 +53,15 @@ def takes(
         @takes(Training, Simulation)
         def run(settings: Json, out: Path | None = None) -> None:
     """
-    order = [*PANEL_OF, *(name for group in (Training, Simulation, Serving) for name in group.model_fields)]
-    spelled = dict(other_names or {})
     others = [group for group in (Training, Simulation, Serving) if group not in groups and only is None]
     fields = {
-        name: (group, field)
+        name: (field, group in others)
         for group in (*groups, *others)
         for name, field in group.model_fields.items()
         if name not in leave_out and (only is None or name in only)
     }
-    fields = dict(sorted(fields.items(), key=lambda pair: order.index(pair[0])))
+    fields = {name: fields[name] for name in (*PANEL_OF, *fields) if name in fields}
+    spelled = other_names or {}
 
     def decorate(command: Command) -> Command:
         own = [p for p in inspect.signature(command).parameters.values() if p.name != "settings"]
@@ -70,18 +70,17 @@ def takes(
                 name,
                 inspect.Parameter.KEYWORD_ONLY,
                 default=None,
-                annotation=_annotation(name, field, spelled.get(name), group in others),
+                annotation=_annotation(name, field, spelled.get(name), hidden),
             )
-            for name, (group, field) in fields.items()
+            for name, (field, hidden) in fields.items()
         ]
 
         @functools.wraps(command)
         def typed(**values: Any) -> None:
-            typed_flags = {name: values.pop(name) for name in fields}
             settings = {
                 name: _numbers(name, value) if isinstance(value, list) else value
-                for name, value in typed_flags.items()
-                if value is not None and value != []
+                for name in fields
+                if (value := values.pop(name)) is not None and value != []
             }
             command(settings=settings, **values)
 
@@ -99,7 +98,6 @@ def with_tables(settings: Json, tables: list[str] | None) -> Json:
     files = [*([settings["data"]] if "data" in settings else []), *(tables or [])]
     if len(files) < 2:
         return settings | {"data": files[0]} if files else settings
-    from amsfl.data.read_table import is_table
 
     for file in files:
         if not is_table(file):

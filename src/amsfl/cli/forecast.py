@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from amsfl.cli import flags
-from amsfl.cli.errors import friendly
-from amsfl.cli.output import AsJson, plain, print_json, print_table, screen
-from amsfl.cli.study_options import NOT_OF_STUDIES, parse_names
+from amsfl.cli.output import AsJson, plain, print_json, print_table, say, screen
+from amsfl.cli.study_work import NOT_OF_STUDIES, parse_names
 from amsfl.core import UserError
 from amsfl.core.records import Json
+from amsfl.record import write_atomically
 from amsfl.settings.definitions import Simulation, Training
+from amsfl.simulation import make_config
 
 if TYPE_CHECKING:
     from amsfl.report.draw.forecast import ForecastBar
@@ -25,7 +26,6 @@ HEAD = ("method", "rounds end", "steps", "lr", "seconds", "interval", "rounds", 
 SHOWN = 12  # lines on the screen; the page has them all
 
 
-@friendly
 @flags.takes(Training, Simulation, leave_out=(*NOT_OF_STUDIES, *OWN))
 def forecast(
     settings: Json,
@@ -54,10 +54,8 @@ def forecast(
     Every way is simulated on the table's clock, with several seeds. Of learning rates the best counts, with
     hindsight. Stop it with Ctrl-C and continue it with the same command.
     """
-    from amsfl.record import write_atomically
     from amsfl.report.draw.forecast import picture
     from amsfl.report.write.table_page import TablePage, write
-    from amsfl.simulation import make_config
     from amsfl.simulation.components import load_data
     from amsfl.study import forecast as work
 
@@ -83,11 +81,11 @@ def forecast(
     config = make_config(asked)
     goal = f"{config.score or 'accuracy'} {config.target:g}"
     cells = [_cells(row) for row in outcome.rows]
-    dataset = load_data(config)
+    said, dataset = advice(outcome, goal), load_data(config)
     page = TablePage(
         "forecast",
         f"What to deploy at these {outcome.clients} sites",
-        advice(outcome, goal),
+        said,
         f"Simulated on {config.data} by the speeds in {profile.name}, {outcome.seeds} seeds each: another "
         "split of the rows, another first model, other luck. Nothing was deployed.",
         "Every way that was tried",
@@ -104,13 +102,12 @@ def forecast(
     lines = [",".join(HEAD), *(",".join(f'"{cell}"' for cell in row) for row in cells)]
     write_atomically(out / "forecast.csv", ("\n".join(lines) + "\n").encode())
     if as_json:
-        print_json({"advice": advice(outcome, goal), "rows": [row._asdict() for row in outcome.rows]})
-        return
+        return print_json({"advice": said, "rows": [row._asdict() for row in outcome.rows]})
     print_table(HEAD, cells[:SHOWN], left=HEAD[:2])
     if len(cells) > SHOWN:
         typer.echo(f"The first {SHOWN} of {len(cells)}; the page has them all.")
-    typer.echo(plain(advice(outcome, goal)))
-    typer.echo(plain(f"The page: {out / 'forecast.html'}"))
+    say(said)
+    say(f"The page: {out / 'forecast.html'}")
 
 
 def advice(outcome: "Forecast", goal: str) -> str:

@@ -1,23 +1,27 @@
-"""`amsfl methods`, `amsfl data`, `amsfl profiles`: what there is."""
+"""`amsfl methods`, `data` and `profiles`: what there is; `amsfl example`: a table to try everything on."""
 
 import inspect
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from amsfl.cli import flags
-from amsfl.cli.errors import friendly
-from amsfl.cli.output import describe_data, plain, screen
+from amsfl.cli.output import describe_data, plain, say, screen
 from amsfl.cli.progress import loading
-from amsfl.core import Kind
+from amsfl.clock import BUILT_IN, COLUMNS
+from amsfl.core import Kind, UserError, nearest
 from amsfl.core.records import Json
+from amsfl.data import catalogue, load
+from amsfl.data.example import messy
+from amsfl.record import write_atomically
+from amsfl.record.disk import make_folder
 from amsfl.settings.definitions import Training
 
 AnyKind = Kind[Any]
 
 
-@friendly
 def methods() -> None:
     """List methods, policies, robust rules, transmissions and privacy mechanisms, installed ones too."""
     from amsfl import combine, methods, privacy, schedule, transmit
@@ -55,7 +59,6 @@ def _about(kind: AnyKind, name: str, *between: str) -> list[str]:
     return [", ".join(options), *between, plain(line)]
 
 
-@friendly
 @flags.takes(
     Training, only=("label", "client_column", "task", "drop", "keep", "columns", "missing", "impute")
 )
@@ -69,8 +72,6 @@ def data(
     ] = None,
 ) -> None:
     """List the data sources, or say how a table of yours is read; trains nothing."""
-    from amsfl.data import catalogue, load
-
     if files:
         with loading():
             own = load(flags.with_tables({}, files)["data"], **settings)
@@ -81,11 +82,8 @@ def data(
     screen().print(table)
 
 
-@friendly
 def profiles() -> None:
     """List the built-in device profiles, and the columns of a table of sites."""
-    from amsfl.clock import BUILT_IN, COLUMNS
-
     table = Table(
         "profile", "what it is", "seconds a step", "seconds of communication a round", title="Profiles"
     )
@@ -98,3 +96,33 @@ def profiles() -> None:
     for name, column in COLUMNS.items():
         columns.add_row(name, column.what)
     screen().print(columns)
+
+
+EXAMPLES = ("messy",)
+
+
+def example(
+    name: Annotated[str, typer.Argument(help="messy: visits to six hospitals, and who comes back")] = "messy",
+    rows: Annotated[int, typer.Option(min=100, max=10_000_000, help="rows of the table")] = 20_000,
+    out: Annotated[Path, typer.Option(help="folder to write to")] = Path("."),
+) -> None:
+    """Write a table to try things on: gaps, dates, an id, 3,000 words in a column, 7% of one class.
+
+    visits.csv has a label, new-visits.csv has rows to predict. The rows are made up, and the same each time.
+    """
+    if name not in EXAMPLES:
+        raise UserError(f"There is no example {name!r}{nearest(name, EXAMPLES)}.")
+    files = messy(rows)
+    for file, content in files.items():
+        path = out / file
+        if path.exists() and (not path.is_file() or path.read_bytes() != content):
+            raise UserError(
+                f"{str(path)!r} is there and is something else; move it away, or choose another --out."
+            )
+    make_folder(out)
+    for file, content in files.items():
+        write_atomically(out / file, content)
+    table, new = (out / file for file in files)
+    say(f"{table}: {rows:,} visits to six hospitals; {new}: later ones, to predict")
+    say(f"train:   amsfl run --data {table} --label readmitted")
+    say(f"predict: amsfl predict runs/visits-amsfl-0 {new}")

@@ -2,13 +2,14 @@
 
 import sys
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
-if TYPE_CHECKING:
-    from amsfl.data import Dataset
+from amsfl.data import Dataset, describe
+from amsfl.record import dumps
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON, nothing else")]
 
@@ -30,9 +31,11 @@ def plain(text: str) -> str:
     )
 
 
-def print_json(value: object, indent: int | None = None) -> None:
-    from amsfl.record import dumps
+def say(text: str) -> None:
+    typer.echo(plain(text))
 
+
+def print_json(value: object, indent: int | None = None) -> None:
     typer.echo(dumps(value, indent))
 
 
@@ -40,8 +43,6 @@ def print_table(
     head: Collection[str], rows: Iterable[Iterable[str]], left: Collection[str], gap: int = 2
 ) -> None:
     """Columns under their names: those of `left` begin in one line, all others end in one."""
-    from rich.table import Table
-
     table = Table(box=None, padding=(0, gap, 0, 0), header_style="underline")
     for name in head:
         table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
@@ -57,10 +58,8 @@ def any_terminal() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def describe_data(data: "Dataset", partition: str = "auto", stderr: bool = True) -> None:
+def describe_data(data: Dataset, partition: str = "auto", stderr: bool = True) -> None:
     """A table as it is read, before anything is trained on it."""
-    from amsfl.data import describe
-
     out = screen(stderr)
     for line in describe(data, partition):
         out.print(plain(line), soft_wrap=True)

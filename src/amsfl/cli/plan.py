@@ -2,29 +2,27 @@
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 import typer
 from rich.table import Table
 
+from amsfl import schedule
 from amsfl.cli import flags
-from amsfl.cli.errors import friendly
 from amsfl.cli.output import plain, print_json, screen
+from amsfl.clock import read_sites
 from amsfl.core import Plan, Remark, UserError
 from amsfl.core.records import Json
+from amsfl.schedule.problem import used
 from amsfl.settings.definitions import Simulation, Training
-
-if TYPE_CHECKING:
-    from amsfl import schedule
-    from amsfl.simulation import RunConfig
+from amsfl.simulation import RunConfig, make_config
 
 OPTIONAL = {"weight": 1.0, "gain": 1.0, "drift": None, "joules_step": None, "joules_mb": None}
 COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "drift", "joules_step", "joules_mb")
 SHOWN = 40  # clients of a table; JSON has them all
 
 
-@friendly
 @flags.takes(
     Training,
     Simulation,
@@ -52,9 +50,6 @@ def plan(
     gain a first step is worth 1 everywhere. Without drift each further step is worth less than the one before
     it, by 5% of the mean gain. The policy auto is price.
     """
-    from amsfl import schedule
-    from amsfl.simulation import make_config
-
     # a user's own sites work side by side
     config = make_config({"clock": "makespan"} | settings)
     table = read(clients)
@@ -81,8 +76,6 @@ def plan(
 
 def read(path: Path) -> Json:
     """The columns of a table of sites that a plan takes; those that it does not are said."""
-    from amsfl.clock import read_sites
-
     table = read_sites(path)
     table.need("client", "step_seconds")
     columns = {name: table.columns.get(name, default) for name, default in OPTIONAL.items()}
@@ -95,10 +88,8 @@ def read(path: Path) -> Json:
     return columns | {"client": table.clients, "step_seconds": table.columns["step_seconds"]}
 
 
-def resources(table: Json, config: "RunConfig", sent: float) -> "list[schedule.Resource]":
+def resources(table: Json, config: RunConfig, sent: float) -> list[schedule.Resource]:
     """The limits on joules and megabytes, if the table and --sent say what they are limits on."""
-    from amsfl import schedule
-
     columns, none = [], np.zeros(len(table["client"]))
     if config.budget_joules is not None:
         step, each = table["joules_step"], table["joules_mb"]
@@ -121,10 +112,8 @@ def resources(table: Json, config: "RunConfig", sent: float) -> "list[schedule.R
     return columns
 
 
-def as_record(problem: "schedule.Problem", made: Plan, policy: str) -> Json:
+def as_record(problem: schedule.Problem, made: Plan, policy: str) -> Json:
     """The plan as plain JSON."""
-    from amsfl.schedule.problem import used
-
     return {
         "policy": policy,
         "kind": problem.kind,
@@ -143,10 +132,8 @@ def as_record(problem: "schedule.Problem", made: Plan, policy: str) -> Json:
     }
 
 
-def show(problem: "schedule.Problem", made: Plan) -> None:
+def show(problem: schedule.Problem, made: Plan) -> None:
     """The plan as a table, and what it comes to."""
-    from amsfl import schedule
-
     titles = {
         "client": "client",
         "weight": "weight",
@@ -168,7 +155,8 @@ def show(problem: "schedule.Problem", made: Plan) -> None:
     left_out = len(rows) - SHOWN
     for place, row in enumerate(rows):
         if left_out <= 0 or place < SHOWN // 2 or place >= len(rows) - SHOWN // 2:
-            table.add_row(*(_cell(row[key]) for key in titles))
+            cells = (row[key] for key in titles)
+            table.add_row(*(f"{v:.4g}" if isinstance(v, float) else plain(str(v)) for v in cells))
         elif place == SHOWN // 2:
             table.add_row(f"... {left_out:,} more")
     console = screen()
@@ -179,7 +167,3 @@ def show(problem: "schedule.Problem", made: Plan) -> None:
         console.print(f"{word}: {schedule.REASON_TEXTS[word]}.")
     if left_out > 0:
         console.print(f"{SHOWN} of {len(rows):,} clients are shown; --json has them all.")
-
-
-def _cell(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else plain(str(value))

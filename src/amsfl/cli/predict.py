@@ -2,17 +2,19 @@
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from amsfl.cli.errors import friendly
+from amsfl import portable
 from amsfl.cli.output import AsJson, plain, print_json
 from amsfl.core import Remark, UserError, nearest
-
-if TYPE_CHECKING:
-    from amsfl.data.raw_table import RawTable
-    from amsfl.portable import Evaluation, Importance, PortableModel
+from amsfl.data.column_options import split_names
+from amsfl.data.raw_table import RawTable
+from amsfl.data.read_table import open_rows, site_files
+from amsfl.portable import Evaluation, Importance
+from amsfl.portable.evaluation import has_labels
+from amsfl.record import read_run, write_atomically
 
 Run = Annotated[Path, typer.Argument(help="the folder of a run, or of an export")]
 Which = Annotated[
@@ -21,7 +23,6 @@ Which = Annotated[
 ]
 
 
-@friendly
 def predict(
     run: Run,
     rows: Annotated[Path, typer.Argument(help="a table of new rows with the columns of the training table")],
@@ -32,33 +33,24 @@ def predict(
     which: Which = "auto",
 ) -> None:
     """Predict new rows: their class with a probability for every class, or their number in its own units."""
-    from amsfl import portable
-    from amsfl.data.read_table import open_rows
-    from amsfl.portable.evaluation import has_labels
     from amsfl.portable.predictions import as_csv
-    from amsfl.record import write_atomically
 
     model, table = portable.load(run, which), open_rows(rows)
     _check_apart(rows, out)
     text, count = as_csv(model, table, _columns_to_repeat(table, keep))
     write_atomically(out, text)
-    typer.echo(f"{count:,} predictions{_round_of(model)}: {out}")
+    best = model.about.get("best") if model.about["which"] == "best" else None
+    which_round = f" by the best model, that of round {best['round']}" if best else ""
+    typer.echo(f"{count:,} predictions{which_round}: {out}")
     if has_labels(model, table):
         with warnings.catch_warnings():  # what is new in these rows was said for the predictions
             warnings.simplefilter("ignore", Remark)
             _print_scores(portable.evaluate(model, table))
 
 
-def _round_of(model: "PortableModel") -> str:
-    """Which round's model it is, where the best one was chosen."""
-    best = model.about.get("best") if model.about["which"] == "best" else None
-    return f" by the best model, that of round {best['round']}" if best else ""
-
-
 Labelled = Annotated[Path, typer.Argument(help="a table with the training table's columns and its label")]
 
 
-@friendly
 def evaluate(
     run: Run,
     rows: Labelled,
@@ -66,8 +58,6 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Score a run's model on rows whose answers are known: scores beside the base rate, and calibration."""
-    from amsfl import portable
-
     evaluation = portable.evaluate(portable.load(run, which), str(rows))
     if as_json:
         print_json(
@@ -81,7 +71,6 @@ def evaluate(
         typer.echo(f"{each.rows:9,}  {each.confidence:.3f}  {each.accuracy:.3f}")
 
 
-@friendly
 def explain(
     run: Run,
     rows: Annotated[
@@ -92,23 +81,17 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say which columns a run's model uses: the score lost where a column is shuffled within each client."""
-    from amsfl import portable
-
     importances = _recorded(run) if rows is None else portable.explain(portable.load(run, which), str(rows))
     if as_json:
-        print_json([each._asdict() for each in importances])
-        return
+        return print_json([each._asdict() for each in importances])
     score = importances[0].score
     typer.echo(f"{'R²' if score == 'r2' else score} lost where a column is shuffled:")
     for each in importances:
         typer.echo(f"{each.lost:8.4f} ± {each.deviation:.4f}  {plain(each.column)}")
 
 
-def _recorded(run: Path) -> list["Importance"]:
+def _recorded(run: Path) -> list[Importance]:
     """What a run's record has of its last model, on the hold-out."""
-    from amsfl.portable import Importance
-    from amsfl.record import read_run
-
     summary = read_run(run).summary
     rows = summary.details.get("importance") if summary else None
     if not rows:
@@ -119,7 +102,7 @@ def _recorded(run: Path) -> list["Importance"]:
     return [Importance(**row) for row in rows]
 
 
-def _print_scores(evaluation: "Evaluation") -> None:
+def _print_scores(evaluation: Evaluation) -> None:
     """Every score beside what always saying the same would have."""
     for name, value in evaluation.scores.items():
         base = evaluation.baseline.get(name)
@@ -132,8 +115,6 @@ def _print_scores(evaluation: "Evaluation") -> None:
 
 def _check_apart(rows: Path, out: Path) -> None:
     """Predictions never take the place of the rows that they are of."""
-    from amsfl.data.read_table import site_files
-
     for file in site_files(str(rows)) or [rows]:
         if out.exists() and out.samefile(file):
             raise UserError(
@@ -142,10 +123,8 @@ def _check_apart(rows: Path, out: Path) -> None:
             )
 
 
-def _columns_to_repeat(table: "RawTable", keep: str) -> dict[str, list[str]]:
+def _columns_to_repeat(table: RawTable, keep: str) -> dict[str, list[str]]:
     """The columns asked for, as the file has them."""
-    from amsfl.data.column_options import split_names
-
     columns = table.columns
     names = split_names(keep, columns)
     for name in names:
@@ -154,7 +133,6 @@ def _columns_to_repeat(table: "RawTable", keep: str) -> dict[str, list[str]]:
     return {name: [cell or "" for cell in columns[name].text.to_pylist()] for name in names}
 
 
-@friendly
 def export(
     run: Run,
     to: Annotated[str, typer.Option(help="torch, onnx or sklearn")],
@@ -162,7 +140,6 @@ def export(
     which: Which = "auto",
 ) -> None:
     """Write a run's model for another library, with what loads it there."""
-    from amsfl import portable
     from amsfl.portable.export import export as write
 
     where = out or run / f"export-{to}"

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich import progress as rich
 
 from amsfl.cli.output import on_terminal, plain, screen
 from amsfl.core.scores import shown_score
 from amsfl.record import RoundRecord
+from amsfl.simulation import Training
 
 if TYPE_CHECKING:
-    from amsfl.simulation import Training
     from amsfl.study import Study, TrialBlock
 
 
@@ -25,27 +25,38 @@ def loading() -> Iterator[None]:
         yield
 
 
-def _done(record: RoundRecord, config: "Training") -> float:
+def _done(record: RoundRecord, config: Training) -> float:
     """How much of a run is done, by the limit that it is nearest to."""
     spent = record.seconds[config.clock] / config.seconds if config.seconds else 0.0
     return max(record.round / config.last_round, spent)
 
 
 @contextmanager
-def watching(config: "Training", quiet: bool) -> Iterator[Callable[[RoundRecord], None] | None]:
-    """A callback for every round that moves the bar, on standard error; None when there is no terminal."""
-    console = screen(stderr=True)
+def _bar(
+    title: str, now: str, total: float, *times: rich.ProgressColumn
+) -> Iterator[Callable[[float, str, str], None]]:
+    """A bar on standard error, and what moves it: how far it is, its title, what happens now."""
+    columns = (
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(),
+        rich.TextColumn("{task.fields[now]}", markup=False),
+    )
+    with rich.Progress(*columns, *times, console=screen(stderr=True), transient=True) as bar:
+        task = bar.add_task(plain(title), total=total, now=now)
+
+        def move(done: float, title: str, now: str) -> None:
+            bar.update(task, completed=done, description=plain(title), now=plain(now))
+
+        yield move
+
+
+@contextmanager
+def watching(config: Training, quiet: bool) -> Iterator[Callable[[RoundRecord], None] | None]:
+    """A callback for every round that moves the bar; None when there is no terminal."""
     if quiet or not on_terminal():
         yield None
         return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[now]}", markup=False),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(plain(config.method), total=1.0, now="reading rows, then compiling")
+    with _bar(config.method, "reading rows, then compiling", 1.0, rich.TimeRemainingColumn()) as move:
 
         def moved(record: RoundRecord) -> None:
             spent, done = record.seconds[config.clock], _done(record, config)
@@ -55,7 +66,7 @@ def watching(config: "Training", quiet: bool) -> Iterator[Callable[[RoundRecord]
             if score is not None and which and config.target and which.larger:
                 done = max(done, score / config.target)
             shown = "" if score is None or which is None else f"  {which.title} {score:.4g}"
-            bar.update(task, completed=done, now=plain(f"round {record.round}  {spent:.1f} s{shown}"))
+            move(done, config.method, f"round {record.round}  {spent:.1f} s{shown}")
 
         yield moved
 
@@ -74,29 +85,21 @@ def duration(seconds: float) -> str:
 def watching_study(
     plan: "Study", blocks: list["TrialBlock"], quiet: bool
 ) -> Iterator[Callable[["TrialBlock", int, RoundRecord], None] | None]:
-    """A callback for every round of every trial, on standard error; None when there is no terminal."""
-    console = screen(stderr=True)
+    """A callback for every round of every trial that moves the bar; None when there is no terminal."""
     if quiet or not blocks or not on_terminal():
         yield None
         return
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TextColumn("{task.fields[left]}"),
-    )
     configs = {block.entry: plan.config(block.entry) for block in blocks}
     done: dict[tuple[str, int], float] = {}
     total = sum(len(block.trials) for block in blocks)
-    with Progress(
-        *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True
-    ) as bar:
-        task = bar.add_task(plain(blocks[0].entry), total=total, left=f"{total} trials left")
+    times = rich.TimeElapsedColumn(), rich.TimeRemainingColumn()
+    with _bar(blocks[0].entry, f"{total} trials left", total, *times) as move:
 
         def moved(block: "TrialBlock", place: int, record: RoundRecord) -> None:
             done[block.entry, block.trials[place]] = min(1.0, _done(record, configs[block.entry]))
             left = total - sum(part >= 1 for part in done.values())
-            what = f"{plain(block.entry)}, trial {block.trials[0] + 1}"
+            what = f"{block.entry}, trial {block.trials[0] + 1}"
             what += f" to {block.trials[-1] + 1}" if len(block.trials) > 1 else ""
-            bar.update(task, completed=sum(done.values()), description=what, left=f"{left} trials left")
+            move(sum(done.values()), what, f"{left} trials left")
 
         yield moved

@@ -1,16 +1,15 @@
 """`amsfl reproduce TABLE`: the table of a publication, ours beside theirs."""
 
+from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amsfl.cli.output import plain, screen
-from amsfl.cli.study_execution import Execution, execute
+from amsfl.cli.study_work import Execution, execute
 from amsfl.core.records import Json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from amsfl.report.write.table_page import TablePage
     from amsfl.study.published_table import ComparedCell, PublishedTable
 
@@ -97,7 +96,7 @@ def _row(table: "PublishedTable", cell: "ComparedCell") -> list[str]:
     ]
 
 
-def _mean_seconds(seconds: "Sequence[float]") -> str:
+def _mean_seconds(seconds: Sequence[float]) -> str:
     """Their mean; of those that there are, with how many, where some are missing."""
     reached = [each for each in seconds if isfinite(each)]
     if not reached:

@@ -4,23 +4,22 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
+from amsfl import record, simulation
 from amsfl.cli import flags
-from amsfl.cli.errors import friendly
 from amsfl.cli.output import describe_data, plain, print_json, screen
 from amsfl.cli.progress import watching
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.core.scores import describe_scores
 from amsfl.data.read_table import source_name
-from amsfl.record.fingerprint import CHANGEABLE, CODE
+from amsfl.record import Summary, holds_record
+from amsfl.record.fingerprint import CHANGEABLE, CODE, merge_settings
 from amsfl.settings.definitions import ROUNDS_AT_MOST, Simulation, Training
-
-if TYPE_CHECKING:
-    from amsfl.record import Summary
+from amsfl.worth.against_fedavg import sentence
 
 NAME_AT_MOST = 60  # characters of a data file's name in a folder's
 T = TypeVar("T")
@@ -30,7 +29,6 @@ Track = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="print the summary as JSON, nothing else")]
 
 
-@friendly
 @flags.takes(Training, Simulation)
 def run(
     settings: Json,
@@ -49,8 +47,6 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Train one federated model on a virtual clock and leave a record of every round."""
-    from amsfl import simulation
-
     settings = flags.with_tables(settings, tables)
     settings = flags.merged(simulation.read_toml(config) if config else {}, settings)
     checked = simulation.make_config(settings)
@@ -72,7 +68,6 @@ def run(
     _print(result.summary, where, as_json)
 
 
-@friendly
 @flags.takes(Training, Simulation, only=(*CHANGEABLE, *CODE))
 def resume(
     settings: Json,
@@ -89,9 +84,6 @@ def resume(
     A run can also be made longer (--rounds, --seconds). AMSFL lowers its learning rate towards the planned
     end, so 4 rounds made 8 give another model than 8 rounds at once.
     """
-    from amsfl import record, simulation
-    from amsfl.record.fingerprint import merge_settings
-
     config = simulation.make_config(merge_settings(record.read_manifest(folder, "run"), settings))
     with watching(config, as_json) as watch:
         result = _interruptible(
@@ -112,8 +104,6 @@ def new_folder(config: Training) -> Path:
 
 
 def _interruptible(work: Callable[[], T], folder: Path) -> T:
-    from amsfl.record import holds_record
-
     try:
         return work()
     except KeyboardInterrupt:
@@ -122,7 +112,7 @@ def _interruptible(work: Callable[[], T], folder: Path) -> T:
         raise typer.Exit(130) from None
 
 
-def _print(summary: "Summary", folder: Path, as_json: bool) -> None:
+def _print(summary: Summary, folder: Path, as_json: bool) -> None:
     if as_json:
         print_json(summary._asdict())
     else:
@@ -138,25 +128,19 @@ def _print(summary: "Summary", folder: Path, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def spoken_spent(summary: "Summary") -> str:
-    """Megabytes, joules and cost in a few words."""
-    said = f", {(summary.bytes_up + summary.bytes_down) / 1e6:.4g} MB"
-    said += "" if summary.joules is None else f", {summary.joules:.4g} J"
-    return said + ("" if summary.cost is None else f", cost {summary.cost:.4g}")
-
-
-def _sentences(summary: "Summary", folder: Path) -> None:
+def _sentences(summary: Summary, folder: Path) -> None:
     from amsfl.report.measure.base_rate import base_rates, verdict
-    from amsfl.worth.against_fedavg import sentence
 
     out = screen()
     if summary.note:
         out.print(plain(summary.note), style="yellow")
-    clock = summary.clock
+    spent = f"{(summary.bytes_up + summary.bytes_down) / 1e6:.4g} MB"
+    spent += "" if summary.joules is None else f", {summary.joules:.4g} J"
+    spent += "" if summary.cost is None else f", cost {summary.cost:.4g}"
     out.print(
         plain(f"{summary.method} on {summary.data}: {summary.rounds} rounds, ")
-        + f"{summary.virtual_seconds:.1f} virtual seconds ({clock} clock), "
-        f"{sum(summary.steps.values())} client steps" + spoken_spent(summary)
+        + f"{summary.virtual_seconds:.1f} virtual seconds ({summary.clock} clock), "
+        f"{sum(summary.steps.values())} client steps, {spent}"
     )
     for split, scores in summary.metrics.items():
         out.print(f"  {plain(split):8} {describe_scores(scores)}")

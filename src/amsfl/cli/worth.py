@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from amsfl.cli.errors import friendly
-from amsfl.cli.output import AsJson, plain, print_json, print_table, screen
+from amsfl.cli.output import AsJson, print_json, print_table, say, screen
 from amsfl.core import UserError
+from amsfl.record import read_run
+from amsfl.worth.costs import ClientCost, client_costs
+from amsfl.worth.statement import WorthStatement, losers, sentence, worst_tenth
 
 if TYPE_CHECKING:
     from amsfl.study.what_if import WhatIf
-    from amsfl.worth.costs import ClientCost
 
 HEAD = ("client", "adds", "90% interval", "missed", "own", "joining", "seconds", "kind")
 LEFT = ("client", "kind")  # columns of words
@@ -26,7 +27,6 @@ COSTS_ALONE = (
 )
 
 
-@friendly
 def worth(
     folder: Annotated[
         Path, typer.Argument(help="the folder of a run; one with --worth also says what clients add")
@@ -44,10 +44,7 @@ def worth(
     as_json: AsJson = False,
 ) -> None:
     """Say what each client added to the model and what it cost; with a flag, what would have changed."""
-    from amsfl.record import read_run
     from amsfl.study.what_if import what_if
-    from amsfl.worth.costs import ClientCost, client_costs
-    from amsfl.worth.statement import WorthStatement, losers, sentence, worst_tenth
 
     if without and len(without) > 1:
         raise UserError("--without takes one client; ask again for each of the others.")
@@ -57,40 +54,31 @@ def worth(
         raise UserError(f"The run in {str(folder)!r} has not ended; go on with 'amsfl resume {folder}'.")
     clock = run.summary.clock
     costs = client_costs(run.rounds, len(run.summary.steps), clock)
-    if not run.summary.worth and not (gone or with_speed or budget is not None):
-        named = dict(zip(run.summary.steps, costs, strict=True))
-        if as_json:
-            print_json({"costs": {name: cost._asdict() for name, cost in named.items()}})
-        else:
-            print_table(("client", *ClientCost._fields), map(_cost_cells, named, costs), LEFT, gap=1)
-            screen().print(COSTS_ALONE.format(clock=clock), soft_wrap=True)
-        return
     if gone or with_speed or budget is not None:
         answer = what_if(folder, gone, dict(map(_speed, with_speed or [])))
         if as_json:
-            print_json(_facts(answer, budget))
-        else:
-            who = f"Without {gone}" if gone else "With these speeds" if with_speed else "As it was"
-            typer.echo(plain(describe(answer, who, budget)))
-        return
+            return print_json(_facts(answer, budget))
+        who = f"Without {gone}" if gone else "With these speeds" if with_speed else "As it was"
+        return say(describe(answer, who, budget))
+    if as_json:
+        named = {name: cost._asdict() for name, cost in zip(run.summary.steps, costs, strict=True)}
+        return print_json(run.summary.worth | {"costs": named})
+    if not run.summary.worth:
+        print_table(("client", *ClientCost._fields), map(_cost_cells, run.summary.steps, costs), LEFT, gap=1)
+        return screen().print(COSTS_ALONE.format(clock=clock), soft_wrap=True)
     statement = WorthStatement.read(run.summary.worth)
     pairs = list(zip(statement.clients, costs, strict=True))
-    if as_json:
-        print_json(run.summary.worth | {"costs": {each.name: cost._asdict() for each, cost in pairs}})
-        return
     print_table(HEAD, [_cells(each, cost) for each, cost in pairs], LEFT, gap=1)
     screen().print(EXPLAINED.format(clock=clock), soft_wrap=True)
     whole = sum(each.round_seconds.get(clock, 0.0) for each in run.rounds)
     for each, cost in pairs:
         end = _difference(what_if(folder, each.name)) if len(run.rounds) > 2 else ""
-        typer.echo(plain(sentence(each, cost, whole, end and f"without it {end}")))
+        say(sentence(each, cost, whole, end and f"without it {end}"))
     if (worst := worst_tenth(statement)) is not None:
         lose = losers(statement)
-        typer.echo(
-            plain(
-                f"On the rows of the tenth of clients that are worst off the score is {worst:.3g}; "
-                + (f"joining costs {', '.join(lose)}." if lose else "nobody certainly loses by joining.")
-            )
+        say(
+            f"On the rows of the tenth of clients that are worst off the score is {worst:.3g}; "
+            + (f"joining costs {', '.join(lose)}." if lose else "nobody certainly loses by joining.")
         )
 
 
@@ -105,7 +93,7 @@ def _cells(each: Any, cost: Any) -> list[str]:
     ]
 
 
-def _cost_cells(name: str, cost: "ClientCost") -> list[str]:
+def _cost_cells(name: str, cost: ClientCost) -> list[str]:
     return [name, *("" if value is None else f"{value:.4g}" for value in cost)]
 
 

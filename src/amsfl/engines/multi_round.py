@@ -20,7 +20,7 @@ from amsfl.engines.job_table import DeviceRows, JobTable
 from amsfl.engines.layout import ModelLayout
 from amsfl.engines.memory import room_for
 from amsfl.engines.packing import Queue
-from amsfl.engines.settle_program import RoundResults, mixing, result_shardings, settle_body
+from amsfl.engines.settle_program import SettledRounds, mixing, result_shardings, settle_body
 from amsfl.engines.task import Task
 from amsfl.engines.work_program import ProgramParts, with_parts, work_body
 
@@ -38,7 +38,7 @@ class PlannedRounds(NamedTuple):
 
 
 def program(parts: ProgramParts, keep: bool, longest: int | None) -> Program:
-    """jit of `count` rounds: (numbers, state, rows, plans, first number, count, seeds) -> RoundResults.
+    """jit of `count` rounds: (numbers, state, rows, plans, first number, count, seeds) -> SettledRounds.
 
     `plans` have room for more rounds than `count`; so one program serves any number of them.
     """
@@ -59,12 +59,12 @@ def _several(parts: ProgramParts, keep: bool, longest: int | None) -> Program:
     @jax.jit  # so that asking for its shapes and calling it trace it once
     def one(
         state: State, rows: DeviceRows, plan: PlannedRounds, number: jax.Array, seeds: jax.Array
-    ) -> RoundResults:
+    ) -> SettledRounds:
         # apart, as if they were called one after the other: fused with each other they would round otherwise
         apart: Callable[[Tree], Tree] = jax.lax.optimization_barrier
         mix = apart(mixed(plan.orders.weights, plan.orders.steps))
         result = apart(work(state, rows, plan.table, mix, plan.queue))
-        results: RoundResults = apart(settle(state, plan.orders, [result], number, seeds))
+        results: SettledRounds = apart(settle(state, plan.orders, [result], number, seeds))
         return results
 
     def several(
@@ -74,19 +74,19 @@ def _several(parts: ProgramParts, keep: bool, longest: int | None) -> Program:
         first: jax.Array,
         count: jax.Array,
         seeds: jax.Array,
-    ) -> RoundResults:
+    ) -> SettledRounds:
         room = plans.orders.steps.shape[0]
         shape = jax.eval_shape(one, state, rows, _at(plans, 0), first, seeds)
         empty = jax.tree.map(lambda part: jnp.zeros((room, *part.shape), part.dtype), shape)
 
-        def further(index: Number, now: tuple[State, RoundResults]) -> tuple[State, RoundResults]:
+        def further(index: Number, now: tuple[State, SettledRounds]) -> tuple[State, SettledRounds]:
             before, past = now
             number = first + index.astype(jnp.uint32)
             after = one(before, rows, _at(plans, index), number, seeds)
             put = jax.tree.map(lambda whole, part: whole.at[index].set(part), past, after)
             return after.state, put
 
-        results: RoundResults = jax.lax.fori_loop(0, count, further, (state, empty))[1]
+        results: SettledRounds = jax.lax.fori_loop(0, count, further, (state, empty))[1]
         return results
 
     return several

@@ -21,7 +21,7 @@ from amsfl.engines.work_program import ProgramParts
 from amsfl.methods import Method
 
 
-class RoundResults(NamedTuple):
+class SettledRounds(NamedTuple):
     """What a settlement returns; of several rounds, [rounds, ...]."""
 
     state: State
@@ -71,7 +71,7 @@ def settle(parts: ProgramParts) -> Program:
 def result_shardings(mesh: Mesh, layout: ModelLayout, lead: int = 0) -> Tree:
     """Where what a settlement returns lies; of several rounds, behind an axis more."""
     by_field: Tree = layout.specs(lead), P(), layout.spec(lead + 2), P(), P()
-    specs = RoundResults(*by_field)
+    specs = SettledRounds(*by_field)
     return jax.tree.map(partial(NamedSharding, mesh), specs, is_leaf=lambda each: isinstance(each, P))
 
 
@@ -127,7 +127,7 @@ def settle_body(method: Method, layout: ModelLayout, slots: int) -> Callable[...
             remembered(state.history, layout.folded(history)),
         )
         deltas = results.deltas.reshape(trials, cohort, -1)
-        return RoundResults(following, shaped, deltas, weighed, agreement)
+        return SettledRounds(following, shaped, deltas, weighed, agreement)
 
     return body
 

@@ -1,8 +1,8 @@
 """Records on disk: one schema, one writer, one reader, for runs, studies and real federations."""
 
 from amsfl.record.disk import safe_name, write_atomically
-from amsfl.record.folder import MANIFEST, holds_record, read_manifest, read_sealed, write_sealed
-from amsfl.record.lock import Busy, locked
+from amsfl.record.folder import holds_record, read_manifest, read_sealed, write_sealed
+from amsfl.record.lock import Busy, Lock
 from amsfl.record.outputs import publish
 from amsfl.record.parts import check_part_count, holds_parts, part_folder, read_study
 from amsfl.record.plain_data import from_plain, plain
@@ -27,10 +27,10 @@ from amsfl.record.verify import verify
 
 __all__ = [
     "FORMAT",
-    "MANIFEST",
     "Busy",
     "Checkpoint",
     "Damaged",
+    "Lock",
     "Manifest",
     "MethodFacts",
     "Metrics",
@@ -49,7 +49,6 @@ __all__ = [
     "from_plain",
     "holds_parts",
     "holds_record",
-    "locked",
     "part_folder",
     "plain",
     "publish",

@@ -84,7 +84,8 @@ def write_atomically(path: Path, content: Content, mode: int = 0o666) -> None:
     with explain_errors("written", path):
         old = path.stat() if path.exists() else None
         if old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode):
-            _write_into(path, content)
+            with path.open("wb") as special:  # it cannot be replaced, and must not be
+                special.writelines(pieces(content))
             return
         if path.is_symlink():
             raise UserError(
@@ -119,15 +120,6 @@ def digest(content: Content) -> str:
     for piece in pieces(content):
         sum_.update(piece)
     return sum_.hexdigest()
-
-
-def _write_into(path: Path, content: Content) -> None:
-    """A device or a pipe cannot be replaced, and must not be."""
-    with path.open("wb", buffering=0) as file:
-        for piece in pieces(content):
-            view = memoryview(piece)
-            while view:
-                view = view[file.write(view) or 0 :]
 
 
 def sync_folder(folder: Path) -> None:

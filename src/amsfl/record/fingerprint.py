@@ -10,6 +10,7 @@ from amsfl.core import UserError
 from amsfl.core.records import Json, JsonMapping
 from amsfl.core.registry import own_names
 from amsfl.core.score_names import split_target
+from amsfl.record.folder import changed_values
 from amsfl.record.schema import Array, Manifest
 from amsfl.record.sealed_text import checksum, dumps
 
@@ -44,20 +45,19 @@ def identity(settings: JsonMapping, made_from: JsonMapping) -> int:
 
 def check_same(manifest: Manifest, made_from: Json, machine: Json, anyway: bool) -> None:
     """Raise if a resumed run would not find what it began with."""
-    for what in sorted(manifest.made_from.keys() | made_from.keys()):
-        was, now = manifest.made_from.get(what), made_from.get(what)
+    for what, (was, now) in changed_values(manifest.made_from, made_from).items():
         if dumps(was) != dumps(now):
-            raise UserError(
-                f"The run began with {what} {_short(was)} and would continue with {_short(now)}; give it the "
-                "same data, model and costs as before, or start a new run."
-            )
-    for what in sorted(manifest.machine.keys() | machine.keys()):
-        was, now = manifest.machine.get(what), machine.get(what)
-        if was != now and not anyway:
-            raise UserError(
-                f"The run began with {what} {_short(was)} and would continue with {_short(now)}: it would "
-                "not end with the same bits. Go on where it began, or pass --anyway, which goes on record."
-            )
+            then = "give it the same data, model and costs as before, or start a new run."
+            raise UserError(f"{_change(what, was, now)}; {then}")
+    for what, (was, now) in changed_values(manifest.machine, machine).items():
+        if not anyway:
+            then = "Go on where it began, or pass --anyway, which goes on record."
+            raise UserError(f"{_change(what, was, now)}: it would not end with the same bits. {then}")
+
+
+def _change(what: str, *values: Any) -> str:
+    was, now = (text if len(text) <= 80 else text[:77] + "..." for text in map(repr, values))
+    return f"The run began with {what} {was} and would continue with {now}"
 
 
 def refuse_recorded_code(settings: JsonMapping, named: Container[str] = ()) -> None:
@@ -82,8 +82,3 @@ def merge_settings(manifest: Manifest, changes: JsonMapping) -> Json:
                 f"{changes[key]!r}; what may change is {', '.join(CHANGEABLE)}. For the rest start a new run."
             )
     return manifest.settings | dict(changes)
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."

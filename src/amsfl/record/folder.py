@@ -4,16 +4,18 @@ It is written first. From then on the folder holds the new record: files of the 
 `replaces`, mean nothing any more, and are removed by whoever opens the folder next, if not right now.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, Self
 
 from amsfl.core import DiskError, UserError
-from amsfl.core.records import Json
+from amsfl.core.records import Json, JsonMapping
 from amsfl.record import disk, sealed_text
 from amsfl.record.lock import Lock
 from amsfl.record.schema import FORMAT, Manifest, MethodFacts
 
 MANIFEST = "record.json"
+SETTINGS = {"run": "config.toml", "flower": "config.toml", "study": "study.toml"}
 KINDS = {
     "run": "a simulated run; continue it with 'amsfl resume'",
     "flower": "a run of real clients; continue it with Flower and resume=true",
@@ -61,19 +63,13 @@ def read_manifest(folder: Path, *kinds: str) -> Manifest:
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     plain = manifest._asdict()
     plain["methods"] = {entry: facts._asdict() for entry, facts in manifest.methods.items()}
-    disk.write_atomically(folder / MANIFEST, sealed_text.seal(plain))
+    write_sealed(folder / MANIFEST, plain)
 
 
-def change_settings(folder: Path, manifest: Manifest, settings: Json, machine: Json, since: Json) -> Manifest:
-    """Write what a record goes on with, where that is not what it had; both stay in the manifest."""
-    was, now = manifest.settings | manifest.machine, settings | machine
+def changed_values(was: JsonMapping, now: JsonMapping) -> dict[str, list[Any]]:
+    """Both values of what is not the same, by key."""
     pairs = {key: [was.get(key), now.get(key)] for key in sorted(was.keys() | now.keys())}
-    fresh = {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
-    if fresh:
-        changed = [*manifest.changed, since | fresh]
-        manifest = manifest._replace(settings=settings, machine=machine, changed=changed)
-        write_manifest(folder, manifest)
-    return manifest
+    return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
 def check_free(folder: Path, files: Iterable[str], kinds: Sequence[str], force: bool) -> Manifest | None:
@@ -95,50 +91,92 @@ def check_free(folder: Path, files: Iterable[str], kinds: Sequence[str], force: 
     return None
 
 
-def start_record(folder: Path, manifest: Manifest, old: Iterable[str]) -> None:
+def start_record(folder: Path, manifest: Manifest, old: Manifest | None) -> None:
     """The new record stands with one rename; what the old one left goes after it."""
-    stale = [name for name in old if disk.exists(folder / name)]
+    stale = [name for name in (old.files if old else []) if disk.exists(folder / name)]
     write_manifest(folder, manifest._replace(replaces=stale))
 
 
-def remove_replaced(folder: Path, manifest: Manifest) -> Manifest:
-    """Remove what the record before this one left behind. Whoever writes must hold the lock."""
-    if not manifest.replaces:
-        return manifest
-    for name in manifest.replaces:
-        disk.remove(disk.inside(folder, folder / name))
-    manifest = manifest._replace(replaces=[])
-    write_manifest(folder, manifest)
-    return manifest
+class RecordWriter:
+    """A record's folder with us as its only writer, until the `with` ends."""
 
+    def __init__(self, where: Path, lock: Lock, *kinds: str):
+        self.where, self.lock, self.manifest = where, lock, read_manifest(where, *kinds)
+        self._remove_leftovers()
+        if read_settings(where, self.manifest) != self._settings():  # gone, or from before settings changed
+            self._write_settings()
 
-def remove_temporary(folder: Path, manifest: Manifest) -> None:
-    """Half-written files of a process that was killed."""
-    for name in (MANIFEST, *manifest.files):
-        disk.clear(folder / name)
+    def __enter__(self) -> Self:
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-def lock_folder(folder: Path) -> Lock:
-    """The folder with us as its only writer."""
-    disk.make_folder(folder)
-    return Lock(folder)
+    def close(self) -> None:
+        self.lock.release()
+
+    def set_manifest(self, **fields: Any) -> None:
+        self.manifest = self.manifest._replace(**fields)
+        write_manifest(self.where, self.manifest)
+
+    def change(self, settings: Json, machine: Json, since: int | None = None) -> None:
+        """What the record goes on with, from a round on; what it had before stays in the manifest."""
+        had = self.manifest.settings | self.manifest.machine
+        if fresh := changed_values(had, settings | machine):
+            changed = [*self.manifest.changed, ({} if since is None else {"round": since}) | fresh]
+            self.set_manifest(settings=settings, machine=machine, changed=changed)
+            self._write_settings()
+
+    def _remove_leftovers(self) -> None:
+        """What the record before this one left behind, and half-written files of a killed process."""
+        if self.manifest.replaces:
+            for name in self.manifest.replaces:
+                disk.remove(disk.inside(self.where, self.where / name))
+            self.set_manifest(replaces=[])
+        for name in (MANIFEST, *self.manifest.files):
+            disk.clear(self.where / name)
+
+    def _settings(self) -> Json:
+        """What the file of settings says; TOML has no None."""
+        return {key: value for key, value in self.manifest.settings.items() if value is not None}
+
+    def _write_settings(self) -> None:
+        content = sealed_text.seal_toml(self._settings(), self.manifest.identity)
+        disk.write_atomically(self.where / SETTINGS[self.manifest.kind], content)
 
 
 def damaged(path: Path, why: object, then: str) -> DiskError:
     return DiskError(f"{str(path)!r} is damaged ({why}): {then}")
 
 
-def read_settings(
-    path: Path, manifest: Manifest, then: str, why: Callable[[bytes], str] = lambda content: ""
-) -> Json | None:
-    """A sealed TOML file of settings as we wrote it, None if it is gone; `why` may know what was changed."""
+def read_settings(where: Path, manifest: Manifest) -> Json | None:
+    """The file of settings as we wrote it, None if it is gone; edited settings are an error."""
+    path = where / SETTINGS[manifest.kind]
     if not disk.exists(path):
         return None
     content = disk.read(path)
     try:
         return sealed_text.unseal_toml(content, manifest.identity)
     except sealed_text.Damaged as bad:
-        raise damaged(path, why(content) or bad, then) from None
+        if manifest.kind == "study":
+            then = "Remove the file, and the study's command writes it."
+            raise damaged(path, bad, f"a study keeps the settings it began with. {then}") from None
+        raise damaged(
+            path,
+            _edited(content, manifest.settings) or bad,
+            "a run keeps the settings it began with. Remove the file, and 'amsfl resume' writes the true "
+            f"one; for other settings start a new run: 'amsfl run --config {path} --out FOLDER'.",
+        ) from None
+
+
+def _edited(content: bytes, was: Json) -> str:
+    """Which settings somebody changed; "" if the file cannot be read."""
+    try:
+        stored = sealed_text.toml(content)
+    except sealed_text.Damaged:
+        return ""
+    changes = changed_values(stored, was).items()
+    return "; ".join([f"{key} is {there!r} there, the run has {own!r}" for key, (there, own) in changes][:3])
 
 
 def read_sealed(path: Path, then: str, start: int = 0) -> Json:

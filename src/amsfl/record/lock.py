@@ -4,6 +4,7 @@ The lock's file says who holds it. That text is for people; what a dead process 
 """
 
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -25,9 +26,10 @@ class Busy(UserError):
 
 
 class Lock:
-    """Held from its making until `release`, or until the process is gone."""
+    """Held from its making, which makes the folder too, until `release`, or until the process is gone."""
 
     def __init__(self, folder: Path, name: str = LOCK):
+        disk.make_folder(folder)
         self.path = folder / name
         if disk.exists(self.path) and self.path.stat().st_size and not _text(self.path).startswith(PREFIX):
             raise UserError(f"{str(self.path)!r} is not a lock of amsfl's; move it away.")
@@ -75,24 +77,27 @@ def holder_text(path: Path) -> str:
 
 
 def holder(folder: Path) -> str | None:
-    """Who is writing there now, None if nobody is."""
-    path = folder / LOCK
-    if not path.exists():
+    """Who seems to be writing there, None if nobody. The lock is not touched, so no writer is stopped."""
+    if not (folder / LOCK).exists():
         return None
-    probe = FileLock(path, timeout=0)
-    try:
-        probe.acquire()
-    except Timeout:
-        return holder_text(path)
-    except OSError:
-        return None
-    probe.release()
-    return None
+    who = holder_text(folder / LOCK)
+    match = re.match(r"process (\d+) on (\S+)", who)
+    if match is not None and match[2] == socket.gethostname() and os.name != "nt":
+        try:
+            os.kill(int(match[1]), 0)
+        except ProcessLookupError:
+            return None  # it was killed, and its lock's text is all that is left
+        except OSError:
+            pass  # somebody else's process
+    return who
 
 
 @contextmanager
-def locked(folder: Path, name: str = LOCK) -> Iterator[None]:
-    """`with locked(folder):` where a folder is written and nothing else is kept open."""
-    disk.make_folder(folder)
-    with Lock(folder, name):
-        yield
+def lock_for_writer(folder: Path) -> Iterator[Lock]:
+    """A lock for a writer that is made within the `with` and holds it from then on."""
+    lock = Lock(folder)
+    try:
+        yield lock
+    except BaseException:
+        lock.release()
+        raise

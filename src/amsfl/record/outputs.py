@@ -7,7 +7,8 @@ from zlib import crc32
 
 from amsfl.core import DiskError, UserError
 from amsfl.record import disk, sealed_text
-from amsfl.record.lock import locked
+from amsfl.record.folder import write_sealed
+from amsfl.record.lock import Lock
 
 LISTED = "report.json"
 LOCK = ".amsfl-report-lock"
@@ -15,7 +16,7 @@ LOCK = ".amsfl-report-lock"
 
 def publish(where: Path, files: Mapping[str, disk.Content]) -> None:
     """Write the files in place of those of the last report; other files in the folder are left alone."""
-    with locked(where, LOCK):
+    with Lock(where, LOCK):
         old = listed(where)
         taken = [name for name in (*files, LISTED) if name not in old and disk.exists(where / name)]
         if taken:
@@ -24,7 +25,7 @@ def publish(where: Path, files: Mapping[str, disk.Content]) -> None:
                 "it would be overwritten; choose another --out, or move it away."
             )
         # the list before the files: what a killed process leaves is still known to be ours
-        _list(where, dict.fromkeys([*old, *files, LISTED], ""))
+        write_sealed(where / LISTED, {"files": dict.fromkeys([*old, *files, LISTED], "")})
         for name in (*old, LISTED):
             disk.clear(where / name)
         for name, content in files.items():
@@ -32,12 +33,12 @@ def publish(where: Path, files: Mapping[str, disk.Content]) -> None:
             disk.write_atomically(disk.inside(where, where / name), content)
         for name in old.keys() - files.keys() - {LISTED}:
             disk.remove(disk.inside(where, where / name))
-        _list(where, {name: f"{checksum(content):08x}" for name, content in files.items()} | {LISTED: ""})
+        sums = {name: f"{reduce(_add, disk.pieces(content), 0):08x}" for name, content in files.items()}
+        write_sealed(where / LISTED, {"files": sums | {LISTED: ""}})
 
 
-def checksum(content: disk.Content) -> int:
-    """CRC-32."""
-    return reduce(lambda crc, piece: crc32(piece, crc), disk.pieces(content), 0)
+def _add(crc: int, piece: bytes | memoryview) -> int:
+    return crc32(piece, crc)
 
 
 def listed(where: Path) -> dict[str, str]:
@@ -62,7 +63,3 @@ def changed(where: Path) -> list[str]:
         if name != LISTED and (not path.is_file() or f"{crc32(path.read_bytes()):08x}" != crc):
             names.append(name)
     return names
-
-
-def _list(where: Path, files: dict[str, str]) -> None:
-    disk.write_atomically(where / LISTED, sealed_text.seal({"files": files}))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from amsfl.core import UserError
 from amsfl.record import study
-from amsfl.record.folder import holds_record
-from amsfl.record.schema import Manifest, StudyRecord, TrialRecord
+from amsfl.record.folder import changed_values, holds_record
+from amsfl.record.schema import Manifest, StudyRecord
 
 PARTS = "parts"
 NAMED = re.compile(r"([1-9]\d*)-of-([1-9]\d*)")
@@ -24,7 +24,7 @@ def parts(where: Path) -> list[Path]:
     """The parts that have begun, in the order of their numbers."""
     home = where / PARTS
     folders = [path for path in home.iterdir() if NAMED.fullmatch(path.name)] if home.is_dir() else []
-    return sorted((path for path in folders if holds_record(path)), key=_number)
+    return sorted((path for path in folders if holds_record(path)), key=_place)
 
 
 def holds_parts(where: Path) -> bool:
@@ -43,10 +43,10 @@ def check_part_count(where: Path, of: int | None) -> None:
             f"{begun[0].name.replace('-of-', '/')}, see them with 'amsfl report {where}', or choose another "
             "--out."
         )
-    other = next((path for path in begun if _of(path) != of), None)
+    other = next((count for _, count in map(_place, begun) if count != of), None)
     if other is not None:
         raise UserError(
-            f"The study in {str(where)!r} is cut into {_of(other)} parts, not {of}, and trials would be run "
+            f"The study in {str(where)!r} is cut into {other} parts, not {of}, and trials would be run "
             "twice; keep to that number, or choose another --out."
         )
 
@@ -64,14 +64,14 @@ def read_study(where: str | Path) -> StudyRecord:
     if not holds_parts(where):
         return study.read_study(where)
     begun = parts(where)
-    check_part_count(where, _of(begun[0]))
+    check_part_count(where, _place(begun[0])[1])
     records = [study.read_study(path) for path in begun]
     manifest = _united(begun, [each.manifest for each in records])
-    trials: dict[str, list[TrialRecord]] = {entry: [] for entry in manifest.methods}
-    for each in records:
-        for entry, some in each.trials.items():
-            trials[entry] += some
-    return StudyRecord(manifest, {e: sorted(some, key=lambda t: t.trial) for e, some in trials.items()})
+    trials = {
+        entry: sorted((trial for each in records for trial in each.trials[entry]), key=lambda t: t.trial)
+        for entry in manifest.methods
+    }
+    return StudyRecord(manifest, trials)
 
 
 def _united(begun: list[Path], manifests: list[Manifest]) -> Manifest:
@@ -83,21 +83,12 @@ def _united(begun: list[Path], manifests: list[Manifest]) -> Manifest:
                 "the same (their study.toml tell which). Run it again with the others' command and --force."
             )
     most = max(manifests, key=lambda each: each.settings["trials"])
-    machines = [
-        {
-            key: [first.machine.get(key), value]
-            for key, value in each.machine.items()
-            if first.machine.get(key) != value
-        }
-        for each in manifests[1:]
-    ]
-    changed = [*first.changed, *(each for each in machines if each)]
+    machines = [changed_values(first.machine, each.machine) for each in manifests]
+    changed = [*first.changed, *filter(None, machines)]
     return most._replace(machine=first.machine, changed=changed, files=[])
 
 
-def _number(path: Path) -> int:
-    return int(path.name.split("-of-")[0])
-
-
-def _of(path: Path) -> int:
-    return int(path.name.split("-of-")[1])
+def _place(path: Path) -> tuple[int, int]:
+    """The part's number, and of how many."""
+    number, of = path.name.split("-of-")
+    return int(number), int(of)

@@ -1,6 +1,5 @@
-"""Records to plain data and back: dataclasses and NamedTuples of numbers, texts, lists and each other."""
+"""Records to plain data and back: NamedTuples of numbers, texts, lists and each other."""
 
-from dataclasses import fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -11,9 +10,8 @@ T = TypeVar("T")
 
 def plain(value: Any) -> Any:
     """The record as JSON can hold it; `from_plain` is the way back."""
-    names = _names(type(value))
-    if names is not None:
-        return {name: plain(getattr(value, name)) for name in names}
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, dict):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -23,7 +21,7 @@ def plain(value: Any) -> Any:
 
 def from_plain(kind: type[T], data: Any) -> T:
     """The record that `plain` was given; raises Damaged where the data do not fit its fields."""
-    names, hints = _names(kind), get_type_hints(kind)
+    names, hints = getattr(kind, "_fields", None), get_type_hints(kind)
     if names is None or not isinstance(data, dict) or set(data) != set(names):
         raise Damaged(f"the fields of {kind.__name__} are not all there, or there are others")
     return kind(**{name: _value(hints[name], data[name], name) for name in names})
@@ -38,7 +36,7 @@ def _value(hint: Any, value: Any, name: str) -> Any:
             return None
         rest = [part for part in inner if part is not NoneType]
         return value if len(rest) != 1 else _value(rest[0], value, name)
-    if _names(hint) is not None:
+    if getattr(hint, "_fields", None) is not None:
         return from_plain(hint, value)
     wanted: Any = {float: (int, float), tuple: list}.get(origin or hint, origin or hint)
     if not isinstance(value, wanted) or (isinstance(value, bool) and hint is not bool):
@@ -50,10 +48,3 @@ def _value(hint: Any, value: Any, name: str) -> Any:
     if origin is dict:
         return {key: _value(inner[1], part, name) for key, part in value.items()}
     return value
-
-
-def _names(kind: Any) -> list[str] | None:
-    """Field names of a record's type, None for all else."""
-    if is_dataclass(kind):
-        return [field.name for field in fields(kind)]
-    return list(kind._fields) if isinstance(kind, type) and hasattr(kind, "_fields") else None

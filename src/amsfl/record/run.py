@@ -12,48 +12,27 @@ from pathlib import Path
 from amsfl.core import DiskError
 from amsfl.core.records import Json
 from amsfl.record import disk, folder, sealed_text
-from amsfl.record.lock import Lock
-from amsfl.record.run_reader import (
-    CONFIG,
-    FILES,
-    KINDS,
-    POINTER,
-    ROUNDS,
-    SLOTS,
-    SUMMARY,
-    check_config,
-    config_of,
-    lines,
-    load_checkpoint,
-    pointer,
-    read_summary,
-    records,
-    too_few,
-)
+from amsfl.record import run_reader as reader
+from amsfl.record.lock import Lock, lock_for_writer
+from amsfl.record.run_reader import FILES, KINDS, POINTER, ROUNDS, SLOTS, SUMMARY
 from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, Summary
-from amsfl.record.tensors import tensor_bytes
+from amsfl.record.tensors import TensorFile
 
 
-class RunWriter:
+class RunWriter(folder.RecordWriter):
     """A run's folder with us as its only writer, until the `with` ends."""
 
-    def __init__(self, where: Path, lock: Lock, manifest: Manifest):
-        self.where, self.lock, self.manifest = where, lock, manifest
+    def __init__(self, where: Path, lock: Lock):
+        super().__init__(where, lock, *KINDS)
         self.slot = 0
         self.file = -1
-        self.crc = manifest.identity
-
-    def __enter__(self) -> "RunWriter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        self.crc = self.manifest.identity
 
     def close(self) -> None:
         if self.file >= 0:
             os.close(self.file)
             self.file = -1
-        self.lock.release()
+        super().close()
 
     def append(self, record: RoundRecord) -> None:
         """One more line. Not yet on the disk: that is a checkpoint's business."""
@@ -67,7 +46,7 @@ class RunWriter:
         name, old, digest = SLOTS[self.slot], SLOTS[1 - self.slot], sha256()
 
         def content() -> Iterator[bytes | memoryview]:
-            for piece in tensor_bytes(point.arrays):
+            for piece in TensorFile(point.arrays):
                 digest.update(piece)
                 yield piece
 
@@ -88,44 +67,35 @@ class RunWriter:
         """The model that leaves, then the end."""
         for name, content in (models or {}).items():
             disk.write_atomically(self.where / name, content)
-        sums = {name: disk.digest(content) for name, content in (models or {}).items()}
-        summary = summary._replace(files=sums)
+        summary = summary._replace(files={name: disk.digest(each) for name, each in (models or {}).items()})
         folder.write_sealed(self.where / SUMMARY, summary._asdict(), self.manifest.identity)
 
     def last_checkpoint(self, mapped: bool = False) -> Checkpoint | None:
-        return load_checkpoint(self.where, self.manifest, mapped)
+        return reader.load_checkpoint(self.where, self.manifest, mapped)
 
     def rewind(self, point: Checkpoint | None) -> list[RoundRecord]:
         """Cut the record back to a checkpoint's rounds: what came after will be run again."""
         count = point.round if point else 0
-        whole = lines(self.where, self.manifest, count)
-        kept = records(self.where, whole)
+        whole = reader.lines(self.where, self.manifest, count)
+        kept = reader.records(self.where, whole)
         if len(kept) < count:
-            raise too_few(self.where, count, len(kept))
+            raise reader.too_few(self.where, count, len(kept))
         with disk.explain_errors("written", self.where / ROUNDS):
             os.ftruncate(self._rounds(), whole.end)
         self.crc = whole.crc
-        pointed = disk.exists(self.where / POINTER) and pointer(self.where, self.manifest)["arrays"]
+        pointed = disk.exists(self.where / POINTER) and reader.pointer(self.where, self.manifest)["arrays"]
         self.slot = 1 if pointed == SLOTS[0] else 0
         disk.remove(self.where / SLOTS[self.slot])  # what a killed process left of it
         return kept
 
-    def change(self, settings: Json, machine: Json, since: int) -> None:
-        """What a resumed run goes on with; what it had before stays on record."""
-        old, since_round = self.manifest, {"round": since}
-        self.manifest = folder.change_settings(self.where, old, settings, machine, since_round)
-        if self.manifest is not old:
-            _write_config(self.where, self.manifest)
-
     def describe(self, about: Json) -> None:
         """Add facts about the run that were not known when it began."""
-        self.manifest = self.manifest._replace(about=self.manifest.about | about)
-        folder.write_manifest(self.where, self.manifest)
+        self.set_manifest(about=self.manifest.about | about)
 
     def ended(self) -> Summary | None:
         """The end that is on record; a damaged one is none, and written again."""
         try:
-            return read_summary(self.where, self.manifest)
+            return reader.read_summary(self.where, self.manifest)
         except DiskError:
             return None
 
@@ -150,35 +120,15 @@ def check_free(where: Path, force: bool = False) -> None:
 
 def create(where: Path, manifest: Manifest, force: bool = False) -> RunWriter:
     """Make the folder of a new run. One that holds a run already is left alone unless `force`."""
-    lock = folder.lock_folder(where)
-    try:
+    with lock_for_writer(where) as lock:
         files = [*FILES, *manifest.files]
         old = folder.check_free(where, files, KINDS, force)
-        folder.start_record(where, manifest._replace(files=files), old.files if old else [])
-        return _entered(where, lock)
-    except BaseException:
-        lock.release()
-        raise
+        folder.start_record(where, manifest._replace(files=files), old)
+        return RunWriter(where, lock)
 
 
 def reopen(where: Path, *kinds: str) -> RunWriter:
     """The folder of a run that is to go on."""
     folder.read_manifest(where, *kinds)  # before a lock is put where there is no run
-    lock = folder.lock_folder(where)
-    try:
-        return _entered(where, lock)
-    except BaseException:
-        lock.release()
-        raise
-
-
-def _entered(where: Path, lock: Lock) -> RunWriter:
-    manifest = folder.remove_replaced(where, folder.read_manifest(where, *KINDS))
-    folder.remove_temporary(where, manifest)
-    if check_config(where, manifest) != config_of(manifest):  # gone, or from before settings changed
-        _write_config(where, manifest)
-    return RunWriter(where, lock, manifest)
-
-
-def _write_config(where: Path, manifest: Manifest) -> None:
-    disk.write_atomically(where / CONFIG, sealed_text.seal_toml(config_of(manifest), manifest.identity))
+    with lock_for_writer(where) as lock:
+        return RunWriter(where, lock)

@@ -11,7 +11,7 @@ from amsfl.record import disk, folder, sealed_text
 from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, RunRecord, Summary
 from amsfl.record.tensors import mapped_tensors
 
-CONFIG, ROUNDS, POINTER, SUMMARY = "config.toml", "rounds.jsonl", "checkpoint.json", "summary.json"
+CONFIG, ROUNDS, POINTER, SUMMARY = folder.SETTINGS["run"], "rounds.jsonl", "checkpoint.json", "summary.json"
 TROUBLE = "refused.jsonl"  # of real clients: what went wrong with one, a line each, written when it happens
 SLOTS = ("checkpoint-a.safetensors", "checkpoint-b.safetensors")  # in turns: the last one stays whole
 MODEL, BEST, ABOUT_MODEL, CARD = "model.safetensors", "model-best.safetensors", "model.json", "MODEL.md"
@@ -33,7 +33,7 @@ def read_run(where: str | Path) -> RunRecord:
     manifest = folder.read_manifest(where, *KINDS)
     if manifest.replaces:  # a run that has only just begun, beside the files of the one before
         return RunRecord(manifest, [], None)
-    check_config(where, manifest)
+    folder.read_settings(where, manifest)
     summary = read_summary(where, manifest)  # first: a run that is going on may add rounds meanwhile
     rounds = records(where, lines(where, manifest))
     if summary is not None and summary.rounds != len(rounds):
@@ -72,32 +72,6 @@ def check_bound(where: Path) -> None:
                 f"'amsfl resume {where}'."
             )
         check_models(where, summary)
-
-
-def check_config(where: Path, manifest: Manifest) -> Json | None:
-    """config.toml as we wrote it, None if it is gone; edited settings are an error."""
-    then = (
-        "a run keeps the settings it began with. Remove the file, and 'amsfl resume' writes the true one; "
-        f"for other settings start a new run: 'amsfl run --config {where / CONFIG} --out FOLDER'."
-    )
-    return folder.read_settings(where / CONFIG, manifest, then, lambda content: _edited(content, manifest))
-
-
-def config_of(manifest: Manifest) -> Json:
-    """What config.toml says; TOML has no None."""
-    return {key: value for key, value in manifest.settings.items() if value is not None}
-
-
-def _edited(content: bytes, manifest: Manifest) -> str:
-    """Which settings somebody changed; "" if the file cannot be read."""
-    try:
-        stored = sealed_text.toml(content)
-    except sealed_text.Damaged:
-        return ""
-    was = manifest.settings
-    changed = [key for key in sorted(stored.keys() | was.keys()) if stored.get(key) != was.get(key)]
-    changes = [f"{key} is {stored.get(key)!r} there, the run has {was.get(key)!r}" for key in changed]
-    return "; ".join(changes[:3])
 
 
 def lines(where: Path, manifest: Manifest, at_most: int | None = None) -> sealed_text.Lines:

@@ -7,6 +7,7 @@ of another record, and a line that is missing, doubled or out of its place, are 
 import json
 import math
 import tomllib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -28,15 +29,16 @@ def dumps(value: Any, indent: int | None = None) -> str:
     try:
         return json.dumps(value, indent=indent, allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(value), indent=indent, allow_nan=False)
+        return json.dumps(_spelled(value, lambda number: None), indent=indent, allow_nan=False)
 
 
-def _finite(part: Any) -> Any:
-    if isinstance(part, dict):
-        return {key: _finite(inner) for key, inner in part.items()}
-    if isinstance(part, list | tuple):
-        return [_finite(inner) for inner in part]
-    return None if isinstance(part, float) and not math.isfinite(part) else part
+def _spelled(value: Any, spell: Callable[[float], Json | None]) -> Any:
+    """Plain data, each of its numbers that is not finite as `spell` says."""
+    if isinstance(value, dict):
+        return {key: _spelled(inner, spell) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled(inner, spell) for inner in value]
+    return spell(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def checksum(value: Any) -> int:
@@ -131,13 +133,7 @@ def _short(error: Exception) -> str:
 
 def encode_floats(value: Any) -> Any:
     """Plain data as JSON keeps it to the bit: what is not finite is spelled out, `{"float": "inf"}`."""
-    if isinstance(value, dict):
-        return {key: encode_floats(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [encode_floats(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": repr(float(value))}
-    return value
+    return _spelled(value, lambda number: {"float": repr(float(number))})
 
 
 def decode_floats(value: Any) -> Any:

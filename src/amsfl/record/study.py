@@ -11,23 +11,21 @@ from amsfl.record import disk, folder, sealed_text
 from amsfl.record.lock import Lock
 from amsfl.record.schema import Manifest, RoundRecord, StudyRecord, Summary, TrialRecord
 
-SETTINGS, TRIALS = "study.toml", "trials"
+SETTINGS, TRIALS = folder.SETTINGS["study"], "trials"
 RUNNING = "running.jsonl"  # rounds of trials that are under way, for whoever watches; not kept
 
 
-class StudyWriter:
+class StudyWriter(folder.RecordWriter):
     """A study's folder with us as its only writer, until the `with` ends."""
 
-    def __init__(self, where: Path, lock: Lock, manifest: Manifest):
-        self.where, self.lock, self.manifest = where, lock, manifest
-        self.crc = running_start(manifest)
+    def __init__(self, where: Path, lock: Lock):
+        super().__init__(where, lock, "study")
+        self.crc = running_start(self.manifest)
+        self.over()  # what a killed process left
 
-    def __enter__(self) -> "StudyWriter":
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self.over()
-        self.lock.release()
+        super().close()
 
     def running(self, entry: str, trial: int, record: RoundRecord) -> None:
         """Write a round of a running trial for `amsfl watch`; it is removed when the trial is saved.
@@ -49,13 +47,6 @@ class StudyWriter:
             with suppress(OSError):
                 (self.where / RUNNING).unlink(missing_ok=True)
 
-    def change(self, settings: Json, machine: Json) -> None:
-        """More trials, another title, another machine; what it had before stays on record."""
-        old = self.manifest
-        self.manifest = folder.change_settings(self.where, old, settings, machine, {})
-        if self.manifest is not old:
-            write_settings(self.where, self.manifest)
-
     def finished(self, entry: str) -> list[TrialRecord]:
         return read_entry(self.where, self.manifest, entry)
 
@@ -66,8 +57,7 @@ class StudyWriter:
         if name not in self.manifest.files:
             if disk.exists(path):
                 raise UserError(f"{str(path)!r} is not a file of this study's; move it away.")
-            self.manifest = self.manifest._replace(files=[*self.manifest.files, name])
-            folder.write_manifest(self.where, self.manifest)
+            self.set_manifest(files=[*self.manifest.files, name])
         lines, crc = [], _start(self.manifest, name)
         for trial in trials:
             line, crc = sealed_text.seal_line(_row(trial), crc)
@@ -81,36 +71,16 @@ def create(where: Path, manifest: Manifest, old: Manifest | None, lock: Lock) ->
     """A new study, in place of the old one if there is one; `lock` is held by now."""
     for entry in manifest.methods:
         disk.safe_name(entry, "The method's entry")
-    folder.start_record(where, manifest._replace(files=[SETTINGS, RUNNING]), old.files if old else [])
-    return enter(where, lock)
-
-
-def enter(where: Path, lock: Lock) -> StudyWriter:
-    manifest = folder.remove_replaced(where, folder.read_manifest(where, "study"))
-    folder.remove_temporary(where, manifest)
-    if check_settings(where, manifest) != manifest.settings:  # gone, or from before settings changed
-        write_settings(where, manifest)
-    writer = StudyWriter(where, lock, manifest)
-    writer.over()  # what a killed process left
-    return writer
-
-
-def write_settings(where: Path, manifest: Manifest) -> None:
-    disk.write_atomically(where / SETTINGS, sealed_text.seal_toml(manifest.settings, manifest.identity))
+    folder.start_record(where, manifest._replace(files=[SETTINGS, RUNNING]), old)
+    return StudyWriter(where, lock)
 
 
 def read_study(where: Path) -> StudyRecord:
     """Everything that one folder has of a study, every line and file checked."""
     manifest = folder.read_manifest(where, "study")
     if not manifest.replaces:
-        check_settings(where, manifest)
+        folder.read_settings(where, manifest)
     return StudyRecord(manifest, {entry: read_entry(where, manifest, entry) for entry in manifest.methods})
-
-
-def check_settings(where: Path, manifest: Manifest) -> Json | None:
-    """study.toml as we wrote it, None if it is gone."""
-    then = "a study keeps the settings it began with. Remove the file, and the study's command writes it."
-    return folder.read_settings(where / SETTINGS, manifest, then)
 
 
 def read_entry(where: Path, manifest: Manifest, entry: str) -> list[TrialRecord]:
@@ -131,7 +101,12 @@ def read_trials(where: Path, manifest: Manifest, name: str) -> list[TrialRecord]
     content = disk.read(path)
     try:
         lines = sealed_text.unseal_lines(content, _start(manifest, name))
-        trials = [_trial(row) for row in lines.rows]
+        trials = [
+            TrialRecord(**row)._replace(
+                summary=Summary(**row["summary"]), rounds=[RoundRecord.of(each) for each in row["rounds"]]
+            )
+            for row in lines.rows
+        ]
         if lines.bad:
             raise sealed_text.Damaged(lines.bad)
         if not trials or lines.end != len(content) or name != _name(entry, trials[0].trial, trials[-1].trial):
@@ -167,9 +142,3 @@ def _short(record: RoundRecord) -> Json:
 
 def running_start(manifest: Manifest) -> int:
     return _start(manifest, RUNNING)
-
-
-def _trial(row: Json) -> TrialRecord:
-    summary = Summary(**row["summary"])
-    rounds = [RoundRecord.of(each) for each in row["rounds"]]
-    return TrialRecord(**row | {"summary": summary, "rounds": rounds})

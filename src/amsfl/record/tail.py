@@ -5,14 +5,11 @@ from its beginning, and the reader is told.
 """
 
 import os
-import re
-import socket
 from pathlib import Path
 from typing import NamedTuple
 
 from amsfl.core.records import Json
 from amsfl.record import disk, sealed_text
-from amsfl.record.lock import LOCK, holder_text
 
 SOME = 1 << 22  # bytes of a look: a long record comes in parts
 
@@ -77,20 +74,3 @@ def _new(where: Path, name: str, tail: Tail) -> tuple[bytes, int, bool]:
         if b"\n" not in content and len(content) == SOME:
             content += file.readline()  # one line that is longer than a look
         return content, now.st_ino, anew
-
-
-def writing(where: Path) -> bool:
-    """Whether somebody seems to be writing there. It does not touch the lock, so it cannot stop a writer."""
-    path = where / LOCK
-    if not path.exists():
-        return False
-    match = re.match(r"process (\d+) on (\S+)", holder_text(path))
-    if match is None or match[2] != socket.gethostname() or os.name == "nt":
-        return True
-    try:
-        os.kill(int(match[1]), 0)
-    except ProcessLookupError:
-        return False  # it was killed, and its lock's text is all that is left
-    except OSError:
-        return True
-    return True

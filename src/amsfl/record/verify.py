@@ -50,7 +50,7 @@ def verify(where: str | Path) -> Verification:
         if who := holder(where):
             busy = f"it is being written by {who}: what follows may be between two files"
             findings.append(FileCheck("lock", True, busy))
-        findings += _study(where, manifest) if kind == "study" else _run(where, manifest)
+        findings += _record(where, manifest)
     if disk.exists(where / outputs.LISTED):
         findings.append(_look("report", lambda: _report(where)))
     return Verification(kind, findings)
@@ -77,12 +77,23 @@ def _look(what: str, check: Callable[[], str]) -> FileCheck:
         return FileCheck(what, False, str(bad))
 
 
-def _run(where: Path, manifest: Manifest) -> Iterator[FileCheck]:
+def _record(where: Path, manifest: Manifest) -> Iterator[FileCheck]:
+    again = "the study's command" if manifest.kind == "study" else f"'amsfl resume {where}'"
     if manifest.replaces:
-        yield FileCheck("files", True, f"just begun; 'amsfl resume {where}' clears up and goes on")
+        yield FileCheck("files", True, f"just begun; {again} clears up and goes on")
         return
-    there = "the settings it was run with", f"not there; 'amsfl resume {where}' writes it again"
-    yield _look(run.CONFIG, lambda: there[run.check_config(where, manifest) is None])
+    there = "the settings of the study" if manifest.kind == "study" else "the settings it was run with"
+    texts = there, f"not there; {again} writes it again"
+    settings = folder.SETTINGS[manifest.kind]
+    yield _look(settings, lambda: texts[folder.read_settings(where, manifest) is None])
+    if manifest.kind != "study":
+        yield from _run(where, manifest)
+        return
+    for entry in manifest.methods:
+        yield _look(entry, partial(_entry, where, manifest, entry))
+
+
+def _run(where: Path, manifest: Manifest) -> Iterator[FileCheck]:
     lines = run.lines(where, manifest)
     whole, point = len(lines.rows), None
 
@@ -92,20 +103,21 @@ def _run(where: Path, manifest: Manifest) -> Iterator[FileCheck]:
         return f"the model after round {point.round}" if point else "none yet: resume begins with round 1"
 
     yield _look(run.POINTER, checkpoint)
-    yield _rounds(where, lines.bad, whole, point.round if point else 0)
+    yield _look(run.ROUNDS, lambda: _rounds(where, lines.bad, whole, point.round if point else 0))
     yield _look(run.SUMMARY, lambda: _summary(where, manifest, whole))
     if disk.exists(where / run.SUMMARY):
         yield _look("model", lambda: _models(where, manifest))
 
 
-def _rounds(where: Path, bad: str, whole: int, saved: int) -> FileCheck:
+def _rounds(where: Path, bad: str, whole: int, saved: int) -> str:
     if whole < saved:
-        said = f"{whole} whole rounds, and the checkpoint is of round {saved}: {run.restart(where)}"
-        return FileCheck(run.ROUNDS, False, f"{bad}; {said}" if bad else said)
+        bad = f"{bad}; " if bad else ""
+        said = f"{whole} whole rounds, and the checkpoint is of round {saved}"
+        raise UserError(f"{bad}{said}: {run.restart(where)}")
     if bad:
         then = f"the rounds up to the checkpoint are whole, 'amsfl resume {where}' runs the others again"
-        return FileCheck(run.ROUNDS, False, f"{bad}; {then}")
-    return FileCheck(run.ROUNDS, True, f"{whole} rounds")
+        raise UserError(f"{bad}; {then}")
+    return f"{whole} rounds"
 
 
 def _summary(where: Path, manifest: Manifest, rounds: int) -> str:
@@ -124,16 +136,6 @@ def _models(where: Path, manifest: Manifest) -> str:
     if stray:
         raise UserError(f"{stray[0]} is not of this run: remove it.")
     return f"the model that leaves: {', '.join(names)}" if names else "none"
-
-
-def _study(where: Path, manifest: Manifest) -> Iterator[FileCheck]:
-    if manifest.replaces:
-        yield FileCheck("files", True, "just begun; the study's command clears up and goes on")
-        return
-    there = "the settings of the study", "not there; the study's command writes it again"
-    yield _look(study.SETTINGS, lambda: there[study.check_settings(where, manifest) is None])
-    for entry in manifest.methods:
-        yield _look(entry, partial(_entry, where, manifest, entry))
 
 
 def _parts(where: Path) -> Iterator[FileCheck]:

@@ -6,8 +6,9 @@ from amsfl import clock
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.data import Dataset
-from amsfl.record import Manifest, RoundRecord, StudyWriter, TrialRecord, folder, locked
+from amsfl.record import Lock, Manifest, RoundRecord, StudyWriter, TrialRecord, folder
 from amsfl.record import study as on_disk
+from amsfl.record.lock import lock_for_writer
 from amsfl.record.sealed_text import checksum
 from amsfl.simulation import CustomParts, Result, provenance
 from amsfl.simulation.components import client_names, method_of
@@ -26,8 +27,7 @@ def open_folder(where: Path, study: Study, dataset: Dataset, force: bool = False
     One with other settings is left alone unless `force`.
     """
     fresh = manifest(study, dataset)
-    lock = folder.lock_folder(where)
-    try:
+    with lock_for_writer(where) as lock:
         old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS, on_disk.RUNNING), ["study"], True)
         if old is None:
             return on_disk.create(where, fresh, None, lock)
@@ -36,18 +36,15 @@ def open_folder(where: Path, study: Study, dataset: Dataset, force: bool = False
             _refuse_changes(where, changed)
         if changed:
             return on_disk.create(where, fresh, old, lock)
-        writer = on_disk.enter(where, lock)
+        writer = StudyWriter(where, lock)
         trials = max(fresh.settings["trials"], old.settings["trials"])
         writer.change(fresh.settings | {"trials": trials}, fresh.machine)
         return writer
-    except BaseException:
-        lock.release()
-        raise
 
 
 def check_folder(where: Path, study: Study, dataset: Dataset, force: bool = False) -> None:
     """Raise what `open_folder` would raise, before a search, on whose outcome that does not depend."""
-    with locked(where):
+    with Lock(where):
         old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS), ["study"], True)
     if old is not None and not force:
         fresh = manifest(study, dataset)

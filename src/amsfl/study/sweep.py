@@ -14,7 +14,7 @@ from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset
 from amsfl.data.raw_table import Frame
 from amsfl.engines.models import Model
-from amsfl.record import dumps, flatten, locked, read_sealed, write_sealed
+from amsfl.record import Lock, dumps, flatten, read_sealed, write_sealed
 from amsfl.settings.custom import split_custom, table_of
 from amsfl.settings.data_settings import DataSettings
 from amsfl.settings.parse import OWN_OF_A_TRIAL
@@ -84,7 +84,7 @@ def sweep(
     names = [_name(run, data[run.of_data]) for run in runs]
     _check_names(runs, names)
     where = Path(out) if out else None
-    with locked(where) if where else nullcontext(), line(progress) as show:
+    with Lock(where) if where else nullcontext(), line(progress) as show:
         finished: dict[str, Row] = {}
         for path in sorted(where.glob(FILES)) if where else ():
             finished |= read_sealed(path, "remove it, and the sweep runs these again.")["runs"]

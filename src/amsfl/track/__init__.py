@@ -4,9 +4,7 @@ from collections.abc import Sequence
 
 from amsfl.core import Kind, parse_names
 from amsfl.track.base import RunCallbacks, RunInfo, Tracker, numbers, tracking
-from amsfl.track.mlflow import mlflow
-from amsfl.track.tensorboard import tensorboard
-from amsfl.track.wandb import wandb
+from amsfl.track.services import mlflow, tensorboard, wandb
 
 TRACKERS = {"tensorboard": tensorboard, "mlflow": mlflow, "wandb": wandb}
 _KIND = Kind("tracker", "trackers", Tracker, TRACKERS)

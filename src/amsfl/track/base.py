@@ -79,18 +79,14 @@ def tracking(trackers: Sequence[Tracker], info: RunInfo) -> Iterator[RunCallback
         The callbacks of all trackers as one.
     """
     opened = [each for tracker in trackers if (each := _open(tracker, info)) is not None]
-    ended = False
 
     def on_round(record: RoundRecord) -> None:
         for each in opened:
             each.on_round(record)
 
     def on_end(summary: Summary | None) -> None:
-        nonlocal ended
-        if not ended:
-            ended = True
-            for each in opened:
-                each.on_end(summary)
+        while opened:  # once
+            opened.pop(0).on_end(summary)
 
     try:
         yield RunCallbacks(on_round, on_end)

@@ -49,6 +49,7 @@ class TorchOptimizerTrainer(TorchTrainer):
     def take_steps(self, x: Any, task: LocalTask) -> tuple[Any, float | None]:
         self.load_parameters(x)
         begun = flat(self.trained)  # as its own precision holds it
+        assert self.site.optimizer is not None
         optimizer = self.site.optimizer(TrainedParameters(self.trained, self.module, task), task.lr)
         _check_closure(optimizer)
         count = PlainStepCounter(optimizer, task.lr)

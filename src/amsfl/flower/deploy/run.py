@@ -76,7 +76,7 @@ def launch(
     AGAIN is as it was when the folder's run began; with `force` a finished run in the folder is replaced.
     What a killed deployment of this folder left running is ended first.
     """
-    with record.locked(out, LOCK):
+    with record.Lock(out, LOCK):
         for name in leftovers.end(out / leftovers.BOOK):
             say(f"Ended {name}, which a killed deployment had left running")
         if leftovers.remove_folder(out.resolve()):

@@ -23,8 +23,8 @@ from amsfl.flower.server.reply_checks import FAILED, AcceptedReply, OpenOrder, a
 from amsfl.flower.server.round_results import DroppedWork, RoundResults
 from amsfl.flower.server.server_state import ServerState
 from amsfl.flower.server.transport import LOOK_AROUND, Arrival
-from amsfl.simulation.event_queue import rate_of
 from amsfl.planning.planner import Decision, Planner
+from amsfl.simulation.event_queue import rate_of
 
 FILL_STREAM = 0xC1  # of random numbers: who fills single places
 

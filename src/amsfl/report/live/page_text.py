@@ -6,7 +6,8 @@ from pathlib import Path
 from amsfl.core import Score
 from amsfl.core.records import Json
 from amsfl.core.scores import CLASSES, NUMBERS
-from amsfl.record import Manifest, Summary, tail
+from amsfl.record import Manifest, Summary
+from amsfl.record.lock import holder
 from amsfl.report.draw.style import look
 from amsfl.report.live.progress import TrialProgress, about, clock, run_settings, seconds_now
 from amsfl.report.measure.text import shown
@@ -91,7 +92,7 @@ def state(
         return {"kind": "trouble", "say": shown(problem)}
     if manifest is None:
         return {"kind": "waiting", "say": NOTHING}
-    writing = tail.writing(where)
+    writing = holder(where) is not None
     if manifest.kind == "study":
         kind, say = _study(manifest, latest, writing)
     elif summary is not None:
