@@ -5,7 +5,7 @@
     result = amsfl.run(method="amsfl", data="digits", rounds=30)
 
 run, run_batch, sweep and resume train; Dataset, Model, Method, Policy and RoundEnd are what may be your
-own; a Result is what a run leaves. Settings: docs/settings.md.
+own; a Result is what a run leaves. A mistake raises UserError. Settings: docs/settings.md.
 """
 
 from importlib import import_module
@@ -15,6 +15,7 @@ from amsfl.core.version import VERSION as __version__
 
 if TYPE_CHECKING:
     from amsfl.clock import RoundEnd
+    from amsfl.core import Remark, UserError
     from amsfl.data import Dataset
     from amsfl.engines.models import Model
     from amsfl.methods import Arithmetic, Cost, Facts, Method
@@ -33,8 +34,10 @@ __all__ = [
     "Method",
     "Model",
     "Policy",
+    "Remark",
     "Result",
     "RoundEnd",
+    "UserError",
     "__version__",
     "resume",
     "run",
@@ -55,6 +58,7 @@ _HOMES = {
     "RoundEnd": "amsfl.clock",
     "sweep": "amsfl.study.sweep",
 } | dict.fromkeys(("Result", "resume", "run", "run_batch"), "amsfl.simulation")
+_HOMES |= dict.fromkeys(("Remark", "UserError"), "amsfl.core")
 
 
 _ROOMS = (

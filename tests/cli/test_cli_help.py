@@ -101,5 +101,7 @@ def test_a_sweep_is_a_table_and_goes_on(call, tmp_path):
     again = call("sweep", "seed=0,1", *words)
     assert json.loads(again.stdout)[0] == rows[0] and "4 of 4 runs" in again.stderr
     assert len((tmp_path / "kept" / "sweep.csv").read_text().splitlines()) == 5
-    for wrong in (["lr"], ["lr=0.1", "lr=0.2"], ["lrr=0.1"], ["lr=fast"]):
+    chains = call("sweep", 'transmit="topk:0.1,q8","q8"', "seed=0", "--out=chains", *words[2:], "--lr=0.1")
+    assert [row["transmit"] for row in json.loads(chains.stdout)] == ["topk:0.1,q8", "q8"]
+    for wrong in (["lr"], ["lr=0.1", "lr=0.2"], ["lrr=0.1"], ["lr=fast"], ["transmit=topk:0.1,q8"]):
         assert call("sweep", *wrong).exit_code == 2

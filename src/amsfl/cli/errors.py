@@ -13,6 +13,7 @@ from typer.utils import get_params_from_function
 
 from amsfl.cli.output import plain
 from amsfl.core import Remark, UserError, missing, nearest
+from amsfl.core.registry import blame
 
 OTHER_NAMES = {  # flags of other tools, and ours
     "--algorithm": "--method",
@@ -116,12 +117,17 @@ def sentences() -> Iterator[None]:
             what = trouble.strerror or str(trouble) or type(trouble).__name__
             _say(f"{trouble.filename}: {what}." if trouble.filename else f"{what}.")
             raise typer.Exit(1) from trouble
-        except (MemoryError, RuntimeError) as trouble:
+        except Exception as trouble:
             # how Python says that a thread's stack got no memory
-            if isinstance(trouble, RuntimeError) and str(trouble) != "can't start new thread":
+            if isinstance(trouble, MemoryError) or str(trouble) == "can't start new thread":
+                _say("There is not enough memory for this; use fewer clients, a smaller model or less data.")
+                raise typer.Exit(1) from trouble
+            if isinstance(trouble, click.exceptions.Exit | click.ClickException | click.Abort) or not blame(
+                trouble
+            ):
                 raise
-            _say("There is not enough memory for this; use fewer clients, a smaller model or less data.")
-            raise typer.Exit(1) from trouble
+            _say(blame(trouble))
+            raise typer.Exit(2) from trouble
 
 
 def _say(sentence: str) -> None:

@@ -155,6 +155,7 @@ def tune(
 
 SHOWN = ("score", "status", "rounds", "virtual_seconds", "seconds_to_target")  # the file has all
 LINES = 40
+WITH_COMMAS = ("class_weights", "columns", "drop", "keep", "missing", "robust", "transmit")  # in one value
 
 
 @flags.takes(Training, Simulation)
@@ -199,7 +200,15 @@ def _values(pair: str) -> tuple[str, list[Any]]:
     name, sign, values = pair.partition("=")
     if not (name and sign and values):
         raise UserError(f"{pair!r} is no setting with its values; write it as in lr=0.05,0.5.")
-    return name.strip().replace("-", "_"), [_value(each.strip()) for each in values.split(",")]
+    name = name.strip().replace("-", "_")
+    try:
+        return name, tomllib.loads(f"values = [{values}]")["values"]
+    except tomllib.TOMLDecodeError:
+        if name in WITH_COMMAS and "," in values:
+            raise UserError(
+                f"A value of {name} may have commas itself; put each in quotes: '{name}=\"{values}\"' is one."
+            ) from None
+        return name, [_value(each.strip()) for each in values.split(",")]
 
 
 def _value(text: str) -> Any:

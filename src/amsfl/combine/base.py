@@ -38,6 +38,8 @@ def chain(rules: Sequence[Combine]) -> Combine:
             weights = weights if rule.counts is None else rule.counts(weights)
         return weights
 
+    if not rules:
+        return Combine("", lambda uploads, weights, steps: (uploads, weights))
     whole = Combine(
         ",".join(rule.name for rule in rules),
         apply,
@@ -86,6 +88,11 @@ def weighed(
             mine = namespace(before).zeros((len(weights), len(before)), dtype=before.dtype) + float("nan")
         else:
             uploads, weights, mine = link.trace(uploads, weights, steps)
+        if len(weights) != len(uploads.delta):
+            raise UserError(
+                f"The rule {link.name!r} leaves {len(uploads.delta)} rows and {len(weights)} weights; it "
+                "returns one weight for each row."
+            )
         origin = mine if origin is None else mine @ origin
         counts[name] = weights @ origin
         steps = _lengths(steps, before, len(weights))

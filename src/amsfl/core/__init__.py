@@ -1,6 +1,6 @@
 """The few records that travel between rooms, names for things, and the one kind of error a user sees."""
 
-from amsfl.core.errors import DiskError, Remark, UserError, listed, missing, nearest, need
+from amsfl.core.errors import DiskError, Remark, UserError, first_line, listed, missing, nearest, need
 from amsfl.core.records import Plan, Reading, Total, Upload, Verdict
 from amsfl.core.registry import Kind, parse_names
 from amsfl.core.scores import Score, score
@@ -35,6 +35,7 @@ __all__ = [
     "Upload",
     "UserError",
     "Verdict",
+    "first_line",
     "listed",
     "missing",
     "namespace",

@@ -38,6 +38,11 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else f" (known: {listed(names)})"
 
 
+def first_line(error: Exception) -> str:
+    """Its kind and what it says, without the pages that some libraries add."""
+    return f"{type(error).__name__}: {(str(error).strip().splitlines() or [''])[0].rstrip('.')}."
+
+
 EXTRAS = {  # of amsfl, by the package that is missing
     "cryptography": "flower",
     "dp_accounting": "privacy",

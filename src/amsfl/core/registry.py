@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
+from traceback import extract_tb
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from amsfl.core.errors import UserError, nearest
+from amsfl.core.errors import UserError, first_line, nearest
 from amsfl.core.records import Json, JsonMapping
 
 T = TypeVar("T")
+_own_files: dict[str, str] = {}  # of what was loaded from files of the user's own, by module:attribute
 OWN_FILE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")  # module:attribute
 
 
@@ -91,6 +93,8 @@ class Kind(NamedTuple, Generic[T]):
             loaded = entry.load()
         except (ImportError, AttributeError, ValueError, SyntaxError) as error:
             raise UserError(f"The {self.word} {name!r} cannot be loaded: {error}.") from None
+        if OWN_FILE.fullmatch(name):
+            _own_files[name] = own_file(name) or ""
         if not (isinstance(loaded, self.type) or callable(loaded)):
             raise UserError(f"{name!r} is a {type(loaded).__name__}, not a {self.type.__name__}.")
         return loaded
@@ -117,6 +121,19 @@ def own_file(name: str) -> str | None:
     except (ImportError, ValueError):
         return None
     return spec.origin if spec and spec.has_location else None
+
+
+def blame(error: Exception) -> str:
+    """Where code of the user's own went wrong, or what of it does not fit; "" if none was loaded."""
+    inside = [frame for frame in extract_tb(error.__traceback__) if frame.filename in _own_files.values()]
+    if not _own_files:
+        return ""
+    where = f"{inside[-1].filename}, line {inside[-1].lineno}" if inside else ""
+    place = where or f"What {' or '.join(map(repr, _own_files))} gives does not fit"
+    return (
+        f"{place}: {first_line(error)} CONTRIBUTING.md says what such functions take and return; amsfl.run, "
+        "in Python, shows all."
+    )
 
 
 def parse_names(text: str) -> list[tuple[str, list[float]]]:

@@ -46,6 +46,11 @@ def decide(contexts: Sequence[PlannerContext], requests: Sequence[PlanRequest]) 
 def _checked(policy: schedule.Policy, problem: schedule.Problem, signals: schedule.Signals) -> Plan:
     """What a policy plans, which may be anybody's: a whole step or more of everybody."""
     plan = policy.plan(problem, signals)
+    if not isinstance(plan, Plan):
+        raise UserError(
+            f"Policy {policy.name!r} gave a {type(plan).__name__}, not a plan; end it with "
+            "return as_plan(problem, steps), from amsfl.schedule."
+        )
     steps = np.asarray(plan.steps)
     if steps.shape != problem.gain.shape or not ((steps >= 1) & (steps == np.floor(steps))).all():
         raise UserError(

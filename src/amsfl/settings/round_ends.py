@@ -86,6 +86,12 @@ def round_end_of(
 ) -> RoundEnd:
     """How this run's rounds end, if its method, clock and cohort can do that."""
     end, name = chosen_round_end(config, method, cohort, own), method.title
+    newest, older = float(end.weight(0)), float(end.weight(1))
+    if newest != 1 or not 0 <= older < float("inf"):
+        raise UserError(
+            f"Round end {end.name!r} counts new work {newest:g} times and work of one move ago {older:g} "
+            "times; weight(age) is 1 for age 0, and 0 or more for older work."
+        )
     if end.waits_for_all:
         return end
     if end.join is not None and isinstance(config, ServeConfig):

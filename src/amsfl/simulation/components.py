@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+import jax
 import numpy as np
 
 from amsfl import clock, combine, data, methods, privacy, protocol, transmit
-from amsfl.core import Reading, UserError
+from amsfl.core import Reading, UserError, first_line
 from amsfl.data import Dataset, IntArray
 from amsfl.data.feature_skew import skew_features
 from amsfl.data.labels import class_weights
@@ -75,6 +76,27 @@ def named_network(spec: str, dataset: Dataset, private: bool) -> models.Model:
             check_rows(network.layers, x)
         return network
     return network if private else models.scale_inputs(network, models.input_scale(dataset.x))
+
+
+def check_network(network: models.Model, dataset: Dataset) -> models.Model:
+    """A user's network, if it takes the data's rows and gives as many numbers as there are classes."""
+    wanted, rows = len(dataset.classes) or 1, dataset.x[:2]
+    try:
+        params = jax.eval_shape(network.init, jax.random.key(0))
+        shape = jax.eval_shape(
+            network.apply, params, jax.ShapeDtypeStruct((2, *rows.shape[1:]), rows.dtype)
+        ).shape
+    except Exception as error:
+        raise UserError(
+            f"The network {network.name!r} cannot take rows of {rows.shape[1]} numbers: {first_line(error)}"
+        ) from error
+    if shape != (2, wanted):
+        what = f"there are {wanted} classes" if dataset.classes else "one number is predicted"
+        raise UserError(
+            f"The network {network.name!r} gives an array {shape} for two rows, and {what}: let "
+            f"apply(params, x) give {(2, wanted)}."
+        )
+    return network
 
 
 def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> losses.RowLoss:
@@ -207,8 +229,6 @@ def unknown_spending(config: RunConfig) -> str:
 @contextmanager
 def precision(config: RunConfig) -> Iterator[None]:
     """jax as this run wants it, and as it was again afterwards: no run's precision is another's."""
-    import jax
-
     with (
         jax.enable_x64(config.precision == "float64"),
         jax.default_matmul_precision(PRODUCTS.get(config.precision)),

@@ -28,6 +28,7 @@ from amsfl.simulation.attackers import Attackers
 from amsfl.simulation.components import (
     check_judge_by,
     check_ledger,
+    check_network,
     check_shared,
     client_names,
     load_data,
@@ -136,7 +137,10 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     rows, partitions = cast.false_rows(rows, partitions)
     method = method._replace(attacks=cast.attacks)
     dtype = np.float64 if config.precision == "float64" else np.float32
-    network = own.network or named_network(config.model, dataset, method.private_rows is not None)
+    private = method.private_rows is not None
+    network = (
+        check_network(own.network, dataset) if own.network else named_network(config.model, dataset, private)
+    )
     if mechanism is not None:
         mechanism.check(private_settings(config), method, policy, end)
         check_public(config, dataset.name)

@@ -1,0 +1,109 @@
+"""Mistakes in a user's own code: a sentence that names it, before or instead of a traceback."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import amsfl
+from amsfl.core import Combine, registry
+from amsfl.engines.models import Model
+
+SMALL = {"data": "digits", "rounds": 1, "progress": False, "engine": "loop", "method": "fedavg"}
+MINE = """
+from amsfl.core import Combine
+from amsfl.methods import Arithmetic, Method
+
+def short():
+    def correct(grad, x, anchor):
+        return grad
+    return Method("short", Arithmetic(correct=correct))
+
+def wrong():
+    def aggregate(anchor, total, weights, steps, server):
+        return anchor + total.nothing, server
+    return Method("wrong", Arithmetic(aggregate=aggregate))
+
+def one():
+    return Combine("one", lambda uploads, weights, steps: uploads)
+
+def good():
+    return Method("good")
+"""
+
+
+def linear(numbers: tuple[int, ...], inputs: int = 64) -> Model:
+    return Model("linear", lambda key: {"w": jnp.zeros((inputs, *numbers))}, lambda p, x: x @ p["w"])
+
+
+@pytest.mark.parametrize(
+    "network",
+    [linear((2,)), linear((12,)), linear(()), linear((10,), inputs=63)],
+    ids=["too few", "too many", "none", "other rows"],
+)
+def test_a_network_that_does_not_fit_is_refused_before_the_first_round(
+    network: Model, tmp_path: Path
+) -> None:
+    with pytest.raises(amsfl.UserError, match="network 'linear'"):
+        amsfl.run(network=network, out=tmp_path / "run", **SMALL)
+    assert not (tmp_path / "run").exists()
+    assert amsfl.run(network=linear((10,)), **SMALL).summary.rounds == 1
+
+
+def test_a_network_of_numbers_gives_one() -> None:
+    table = {"a": np.arange(60.0), "b": np.arange(60.0)[::-1] ** 2, "label": np.linspace(0, 1, 60)}
+    own = {key: value for key, value in SMALL.items() if key != "data"}
+    with pytest.raises(amsfl.UserError, match=r"one number is predicted.*\(2, 1\)"):
+        amsfl.run(dataset=table, network=linear((), inputs=2), **own)
+    assert amsfl.run(dataset=table, network=linear((1,), inputs=2), **own).summary.rounds == 1
+
+
+@pytest.mark.parametrize("engine", ["loop", "jax"])
+def test_a_rule_gives_a_weight_for_each_row(engine: str) -> None:
+    rule = Combine("few", lambda uploads, weights, steps: (uploads, weights[:1]))
+    with pytest.raises(amsfl.UserError, match=r"'few'.*5 rows and 1 weights"):
+        amsfl.run(robust=rule, clients=5, **SMALL | {"engine": engine})
+
+
+@pytest.mark.parametrize("weight", [lambda age: -1.0, lambda age: 0.5, lambda age: 1.0 - 2 * age], ids="abc")
+def test_new_work_counts_once_and_old_work_is_not_subtracted(weight: Callable[[int], float]) -> None:
+    end = amsfl.RoundEnd("mine", lambda arrived, *_: arrived >= 2, weight=weight)
+    with pytest.raises(amsfl.UserError, match=r"'mine'.*1 for age 0"):
+        amsfl.run(round_end=end, clock="makespan", **SMALL)
+
+
+def test_a_policy_gives_a_plan() -> None:
+    with pytest.raises(amsfl.UserError, match="'mine' gave a list"):
+        amsfl.run(policy=amsfl.Policy("mine", lambda problem, signals: [1] * 5), **SMALL)
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (("--method", "my_parts:short"), "'my_parts:short'"),
+        (("--method", "my_parts:wrong"), "my_parts.py, line 13"),
+        (("--method", "fedavg", "--robust", "my_parts:one"), "'my_parts:one'"),
+    ],
+)
+def test_on_the_command_line_own_code_is_named(
+    words: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from amsfl.cli import app
+
+    monkeypatch.setattr(registry, "_own_files", {})
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_parts.py").write_text(MINE)
+    monkeypatch.delitem(__import__("sys").modules, "my_parts", raising=False)
+    call = ("run", "--data", "digits", "--rounds", "1", "--engine", "loop", "--out", "run", *words)
+    result = CliRunner().invoke(app, call)
+    assert result.exit_code == 2, result.output
+    assert said in result.stderr and "Traceback" not in result.stderr
+
+
+def test_our_own_mistakes_are_not_blamed_on_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_own_files", {})
+    assert registry.blame(TypeError("ours")) == ""
