@@ -111,3 +111,19 @@ def test_a_scikit_learn_client_is_judged_by_rows_that_it_holds_back(loss: str) -
     assert (
         state.memory.judge.restarts == () and np.isfinite([each.plan["held_loss"] for each in records]).all()
     )
+
+
+@pytest.mark.parametrize("rows, trained", [(90, 80), (101, 91), (40, 36), (10, 8)])
+def test_no_batch_of_one_row_comes_of_holding_rows_back(rows: int, trained: int) -> None:
+    """90 rows in batches of ten: nine held back would leave one alone, which batch normalisation refuses. 101
+    have a lone row of their own."""
+    torch = pytest.importorskip("torch")
+    from torch.utils.data import DataLoader, TensorDataset
+
+    from amsfl.flower.client.torch_rows import hold_back
+
+    loader = DataLoader(TensorDataset(torch.arange(rows).float()), batch_size=10)
+    rest, held = hold_back(loader, 0, 0, 0.1)
+    assert len(rest.dataset) == trained
+    every = [number for part in (rest, held) for (batch,) in part for number in batch.tolist()]
+    assert sorted(every) == list(range(rows))

@@ -300,7 +300,8 @@ def test_torch_and_numpy_clients_agree_for_every_method(name: str) -> None:
 def test_a_resumed_deployment_is_the_one_that_began(tmp_path: Path) -> None:
     """Only how long it runs may change; the rest comes from the folder."""
     begun = DeploySettings({"clients": 3, "data": "digits", "rounds": 4}, [1.0, 2.0, 4.0], 0.1, True)
-    remember(tmp_path / "run", begun)
+    # a start that replaced another run, and what clients kept of it, does not do so again
+    remember(tmp_path / "run", begun._replace(settings={**begun.settings, "force": True}))
     asked = DeploySettings({"clients": 5, "rounds": 9, "target": None, "resume": True}, [], 0.0, False)
     found = recall(tmp_path / "run", asked)
     settings = {"clients": 3, "data": "digits", "rounds": 9, "resume": True}

@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sized
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, Subset
 
@@ -70,7 +71,10 @@ def hold_back(loader: Any, seed: int, client: int, share: float) -> tuple[Any, A
     """The loader without a share of its rows, and one of those; None where rows cannot be told apart."""
     if not share or not _is_plain(loader) or loader.batch_size is None:
         return loader, None
-    trained, held = sampling.hold_back(seed, client, len(loader.dataset), share)
+    count, size = len(loader.dataset), loader.batch_size
+    trained, held = sampling.hold_back(seed, client, count, share)
+    if len(trained) > size > 1 and len(trained) % size == 1 != count % size and not loader.drop_last:
+        trained, held = trained[:-1], np.append(trained[-1:], held)  # batch normalisation takes no lone row
     common = {"batch_size": loader.batch_size, "collate_fn": loader.collate_fn}
     rest = DataLoader(
         Subset(loader.dataset, sorted(trained.tolist())),

@@ -84,6 +84,8 @@ def recall(out: Path, asked: DeploySettings) -> DeploySettings:
             f"{asked.app} out to go on with it, or choose another --out."
         )
     changed = {key: asked.settings[key] for key in AGAIN if asked.settings.get(key) is not None}
+    # a start with `force` forgets what clients kept, and going on must not
+    kept.settings.pop("force", None)
     return kept._replace(settings={**kept.settings, **changed, "resume": True})
 
 

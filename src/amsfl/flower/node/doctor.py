@@ -24,6 +24,9 @@ TRIED = ("1.41.", "1.42.")  # versions of Flower
 SOON = 14 * 24 * 3600.0  # a certificate that ends within two weeks is worth a word
 
 
+OF_ORDERS = ("state-dir", "policy", "epsilon", "delta")  # of a node-config: what orders meet at the site
+
+
 class CheckResult(NamedTuple):
     check: str
     fine: bool
@@ -57,8 +60,10 @@ def examine(site: NodeSettings) -> Iterator[CheckResult]:
         if mine.fine and site.superlink:
             yield registered(site)
     if site.node.get("shard"):
-        yield data(site.node)
-        yield round_(site.node)
+        rows = data(site.node)
+        yield rows
+        if rows.fine:
+            yield round_(site.node)
 
 
 def configured(text: str) -> dict[str, Any]:
@@ -194,16 +199,19 @@ def data(node: dict[str, Any]) -> CheckResult:
 
 
 def round_(node: dict[str, Any], make: Callable[[], Any] | None = None) -> CheckResult:
-    """One round in this process, with this site's own rows as the only client."""
+    """One round in this process, with this site's own rows as the only client.
+
+    It is nobody's order: what the site keeps, and what it accepts of a server, has no part in it.
+    """
     from amsfl.flower import jax_client, serve
     from amsfl.flower.deploy.builtin_app import own_shard
     from amsfl.flower.in_process import InProcessGrid
 
     settings = {"method": "amsfl", "clients": 1, "rounds": 1, "poll": 0.01, "patience": 0.5}
-    output = io.StringIO()
+    output, alone = io.StringIO(), {key: value for key, value in node.items() if key not in OF_ORDERS}
     try:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            _, (record,) = serve(InProcessGrid(make() if make else jax_client(own_shard), [node]), settings)
+            _, (record,) = serve(InProcessGrid(make() if make else jax_client(own_shard), [alone]), settings)
     except Exception as error:  # whatever a site's own code raises
         return bad("round", f"a round in this process failed ({error}); try the client in an InProcessGrid")
     step = record.plan["step_seconds"][0]

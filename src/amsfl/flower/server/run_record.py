@@ -92,9 +92,13 @@ def summary(orders: OrderWriter, state: ServerState, rounds: list[RoundRecord]) 
     last, best = Metrics(), Json()
     for record in rounds:
         last = last | record.metrics  # not every split is scored in every round
-    usual = shown_score("", deciding_split(last))  # is told where none was asked for
+    scores = deciding_split(last)
+    usual = shown_score("", scores)  # is told where none was asked for
+    if scores and state.best_score is None:
+        name = scoring.judged_by(scores, config)[0]
+        notes.append(f"No client told the score {name!r}: no round is the best one, and no stop goes by it.")
     if state.best_score is not None:
-        by, larger = scoring.judged_by(deciding_split(last), config)
+        by, larger = scoring.judged_by(scores, config)
         score = state.best_score if larger else -state.best_score
         best = {"round": state.best_round, "score": score, "by": by}
     return Summary(
@@ -102,7 +106,7 @@ def summary(orders: OrderWriter, state: ServerState, rounds: list[RoundRecord]) 
         data=config.data,
         synthetic=False,
         note=" ".join(filter(None, notes)),
-        accuracy=deciding_split(last).get("accuracy"),
+        accuracy=scores.get("accuracy"),
         test_accuracy=last.get("test", {}).get("accuracy"),
         metrics=last,
         local_accuracy=None,

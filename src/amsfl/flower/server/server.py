@@ -75,9 +75,8 @@ class FlowerServer:
             if tries < TRIES:
                 what = f"No good reply came for {self.config.patience:g} seconds after round {state.round}"
             what += self.registration.first_reason()
-            raise UserError(
-                f"{what}; the record is kept: look at the SuperNodes, then run again with resume."
-            )
+            then = "; the record is kept: look at the SuperNodes, then run again with resume"
+            raise UserError(f"{what}{then if self.writer else '; look at the clients'}.")
         return state, records
 
     def _run_rounds(self, state: ServerState, records: list[RoundRecord]) -> int:
