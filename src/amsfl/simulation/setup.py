@@ -137,10 +137,10 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     rows, partitions = cast.false_rows(rows, partitions)
     method = method._replace(attacks=cast.attacks)
     dtype = np.float64 if config.precision == "float64" else np.float32
-    private = method.private_rows is not None
-    network = (
-        check_network(own.network, dataset) if own.network else named_network(config.model, dataset, private)
-    )
+    if own.network:
+        network = check_network(own.network, dataset)
+    else:
+        network = named_network(config.model, dataset, method.private_rows is not None)
     if mechanism is not None:
         mechanism.check(private_settings(config), method, policy, end)
         check_public(config, dataset.name)
