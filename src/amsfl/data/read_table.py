@@ -49,6 +49,8 @@ def read_file(path: str) -> RawTable:
     if files:
         tables = [read_file(str(file)) for file in files]
         return _with_owners(_join_sites(source_name(path), tables), tables)
+    if Path(path).is_dir():
+        raise UserError(f"Folder {path} has no tables, whose names end in {', '.join(ENDINGS)}.")
     if not Path(path).is_file():
         raise UserError(f"There is no file {path}{_similar(Path(path))}.")
     return read_csv(path) if path.lower().endswith(TEXT_ENDINGS) else read_typed(path)
