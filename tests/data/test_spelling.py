@@ -91,6 +91,24 @@ def test_a_unit_at_one_site_alone(tmp_path: Path, mark: str) -> None:
             assert any("'kg'" in line and "without it" in line for line in describe(data))
 
 
+def test_units_that_differ_are_said(tmp_path: Path) -> None:
+    for site, unit in (("a", "kg"), ("b", "lb")):
+        write(tmp_path / f"{site}.csv", "w,label", [f"{60 + i / 10} {unit},{i % 2}" for i in range(80)])
+    assert any("in kg in" in line and "in lb in" in line for line in describe(load(str(tmp_path), keep="w")))
+
+
+def test_sites_that_write_differently_keep_their_remarks(tmp_path: Path) -> None:
+    """Detection limits, gaps and cells without a unit are said of every file, whoever else writes how."""
+    lines = [f"{'<0.5' if i % 9 == 0 else '-' if i % 9 == 1 else i / 8},{60 + i / 8} kg" for i in range(80)]
+    write(tmp_path / "a.csv", "crp,w,label", [f"{line},{i % 2}" for i, line in enumerate(lines)])
+    other = [f"{i / 8:.3f};{60 + i / 8:.1f};{i % 2}".replace(".", ",") for i in range(80)]
+    write(tmp_path / "b.csv", "crp;w;label", other)
+    said = describe(load(str(tmp_path), keep="w"))
+    assert any("'<0.5'" in line and "a.csv: " in line for line in said)
+    assert any("'-' among" in line and "a.csv: " in line for line in said)
+    assert any("without it" in line and "'kg'" in line and "b.csv: " in line for line in said)
+
+
 def test_a_site_may_have_no_cell_of_a_column(tmp_path: Path) -> None:
     """What is empty at one site says nothing of how the others write it."""
     for site, words in (("a", ["0,5", "1,25"]), ("b", ["", ""])):
