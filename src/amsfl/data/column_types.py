@@ -40,6 +40,8 @@ def infer_column(
 ) -> tuple[ColumnRecipe, list[str]]:
     """How the column is read, before gaps and scales, and remarks on it."""
     cells, base = table.columns[name], ColumnRecipe(name, how, codes=options.codes)
+    if cells.written is not None and how in ("", "date" if cells.kind == "date" else "number"):
+        base = base._replace(spellings=cells.written.spellings, unit=cells.written.unit)
     if cells.kind in ("number", "flag") and how in ("", "number"):
         spelling = "flag" if cells.kind == "flag" else "point"
         return base._replace(read="number", spelling=spelling), ask_codes(base, cells.numbers[rows.all])

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from amsfl.core import UserError
-from amsfl.data.cells import Cells, Floats, join_cells
+from amsfl.data.cells import Cells, Floats, Written, join_cells
 from amsfl.data.column_types import describe_reading
 from amsfl.data.raw_table import LazyLines, RawTable, from_frame
 from amsfl.data.read_csv import read_csv
@@ -146,6 +146,7 @@ def _join_column(name: str, tables: list[RawTable]) -> tuple[Cells, list[str]]:
     unit = max(units, default="")
     notes = []
     spellings = tuple(dict.fromkeys(columns[place].spelling for place in filled))
+    typed.written = Written(join_cells([Cells(part.text) for part in parts]).text, spellings, unit)
     for spelling in spellings:
         own = [place for place in filled if columns[place].spelling == spelling]
         vocabularies = [parts[place].vocabulary.cast(pa.string()) for place in own]
