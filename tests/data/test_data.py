@@ -1,5 +1,7 @@
 """Sources by name, the hold-out split, digits, and the synthetic stand-in."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +12,7 @@ from amsfl.data import catalogue, load, nslkdd
 from amsfl.data.dataset import random_stream, split
 from amsfl.data.nslkdd_schema import CLASSES, FEATURES, NUMERIC, VOCABULARY, encode
 from amsfl.data.nslkdd_synth import KINDS, NOTE, SHARES, generate
+from amsfl.data.read_table import read_file
 
 
 @settings(max_examples=60, deadline=None)
@@ -68,6 +71,12 @@ def test_unknown_source_names_the_nearest() -> None:
         load("nslkd")
     with pytest.raises(UserError, match=r"must end in \.csv"):
         load(__file__)
+
+
+def test_a_folder_without_tables_is_called_so(tmp_path: Path) -> None:
+    for read in (load, read_file):
+        with pytest.raises(UserError, match=r"older .*has no tables"):
+            read(str(tmp_path))
 
 
 @pytest.mark.parametrize(

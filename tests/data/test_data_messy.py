@@ -203,6 +203,11 @@ def test_dates_are_classes_or_no_labels() -> None:
     with pytest.raises(UserError, match=r"'when' holds dates.*--task classification"):
         load_table(frame, label="when")
     assert load_table(frame, label="when", task="classification").classes[0] == "2024-01-01"
+    days = {"a": [1.5, 2.5] * 50, "when": [str(date.fromordinal(738000 + day)) for day in range(100)]}
+    for task in ("auto", "regression"):
+        with pytest.raises(UserError, match="give days since") as error:
+            load_table(days, label="when", task=task)
+        assert "--task" not in str(error.value)
 
 
 def test_rows_without_a_label_are_left_out(tmp_path: Path) -> None:

@@ -6,11 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from amsfl.core import UserError
 from amsfl.data import describe, load
 from amsfl.data.dataset import Dataset
 from amsfl.data.labels import class_places
-from amsfl.data.recipe import ColumnRecipe
+from amsfl.data.preprocessing import encode
+from amsfl.data.read_table import open_rows
+from amsfl.data.recipe import ColumnRecipe, Recipe
 from amsfl.data.spelling import parse_numbers
+from amsfl.record.plain_data import from_plain, plain
 
 RNG = np.random.default_rng(0)
 
@@ -89,6 +93,52 @@ def test_a_unit_at_one_site_alone(tmp_path: Path, mark: str) -> None:
         if read == "number":
             assert column(data, "w").shift == pytest.approx(64, abs=1)
             assert any("'kg'" in line and "without it" in line for line in describe(data))
+
+
+def test_units_that_differ_are_said(tmp_path: Path) -> None:
+    for site, unit in (("a", "kg"), ("b", "lb")):
+        write(tmp_path / f"{site}.csv", "w,label", [f"{60 + i / 10} {unit},{i % 2}" for i in range(80)])
+    assert any("in kg in" in line and "in lb in" in line for line in describe(load(str(tmp_path), keep="w")))
+
+
+def test_sites_that_write_differently_keep_their_remarks(tmp_path: Path) -> None:
+    """Detection limits, gaps and cells without a unit are said of every file, whoever else writes how."""
+    lines = [f"{'<0.5' if i % 9 == 0 else '-' if i % 9 == 1 else i / 8},{60 + i / 8} kg" for i in range(80)]
+    write(tmp_path / "a.csv", "crp,w,label", [f"{line},{i % 2}" for i, line in enumerate(lines)])
+    other = [f"{i / 8:.3f};{60 + i / 8:.1f};{i % 2}".replace(".", ",") for i in range(80)]
+    write(tmp_path / "b.csv", "crp;w;label", other)
+    said = describe(load(str(tmp_path), keep="w"))
+    assert any("'<0.5'" in line and "a.csv: " in line for line in said)
+    assert any("'-' among" in line and "a.csv: " in line for line in said)
+    assert any("without it" in line and "'kg'" in line and "b.csv: " in line for line in said)
+
+
+def test_files_of_every_site_are_read_by_its_own_spelling_again(tmp_path: Path) -> None:
+    """A model reads what it was trained on, whichever site wrote it; what may be either is refused."""
+    rows = [(f"{60 + i / 8:.1f}", 1 + i % 28, 1 + i % 12, i % 2) for i in range(80)]
+    first = [f"{v} kg,{d:02}/{m:02}/2024,{y}" for v, d, m, y in rows]
+    other = [f"{v.replace('.', ',')};{m:02}/{d:02}/2024;{y}" for v, d, m, y in rows]
+    files = [write(tmp_path / "a.csv", "w,day,label", first), write(tmp_path / "b.csv", "w;day;label", other)]
+    recipe = load(str(tmp_path), label="label", keep="w").recipe
+    assert recipe is not None
+    recipe = from_plain(Recipe, plain(recipe))
+    typed = {"w": [float(row[0]) for row in rows], "day": [f"2024-{row[2]:02}-{row[1]:02}" for row in rows]}
+    expected = encode(recipe, open_rows(typed))
+    for file in files:
+        np.testing.assert_array_equal(encode(recipe, open_rows(file)), expected)
+    for odd in ({"day": "03/04/2024", "w": "70.1 kg"}, {"day": "2024-03-04", "w": "1.234"}):
+        with pytest.raises(UserError, match=r"day/month/year and month/day/year|1234\.5 and 1234,5"):
+            encode(recipe, open_rows(odd))
+    with pytest.raises(UserError, match=r"1234\.5 or 1234,5"):
+        encode(recipe, open_rows({"day": "2024-03-04", "w": "7x"}))
+
+
+def test_words_for_gaps_hold_where_sites_write_differently(tmp_path: Path) -> None:
+    first = [f"{'<0.5' if i % 9 == 0 else i / 8},{i % 2}" for i in range(80)]
+    write(tmp_path / "a.csv", "crp,label", first)
+    write(tmp_path / "b.csv", "crp;label", [f"{i / 8:.3f};{i % 2}".replace(".", ",") for i in range(80)])
+    assert column(load(str(tmp_path), missing="<0.5"), "crp").indicator
+    assert not column(load(str(tmp_path)), "crp").indicator
 
 
 def test_a_site_may_have_no_cell_of_a_column(tmp_path: Path) -> None:

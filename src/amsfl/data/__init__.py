@@ -109,7 +109,8 @@ def load(
         return load_table(source, label, client_column, holdout, seed, options, task)
     if (name if name in PUBLISHED else source) not in SOURCES:
         choices = [*SOURCES, "FILE.csv"]
-        hint = f"; its name must end in {', '.join(ENDINGS)}"
+        what = "the folder has no tables, whose names" if Path(source).is_dir() else "its name must"
+        hint = f"; {what} end in {', '.join(ENDINGS)}"
         raise UserError(
             f"Unknown data {source!r}{hint if Path(source).exists() else nearest(source, choices)}."
         )

@@ -5,6 +5,7 @@ A typed number stays what it is. Only text is read by a spelling (spelling.py), 
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,11 +22,21 @@ SOME = 100  # cells that are tried before all are
 MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "?")
 
 
+class Written(NamedTuple):
+    """What typed cells were before: text of several sites, each with a spelling of its own."""
+
+    text: pa.Array
+    spellings: tuple[str, ...]
+    unit: str
+
+
 class Cells:
     """A column. `kind` is text, number, flag (a typed boolean) or date (typed, in days); null is a gap.
 
     Text that a file's reader already took for numbers comes with a function that reads it again as text.
     """
+
+    written: Written | None = None
 
     def __init__(self, array: pa.Array, kind: str = "text", read_text: Callable[[], pa.Array] | None = None):
         self.array, self.kind, self.read_text = array, kind, read_text
@@ -79,7 +90,10 @@ class Cells:
     def filter(self, mask: Mask) -> "Cells":
         read_text = self.read_text
         again = None if read_text is None else lambda: read_text().filter(pa.array(mask))
-        return Cells(self.array.filter(pa.array(mask)), self.kind, again)
+        cells = Cells(self.array.filter(pa.array(mask)), self.kind, again)
+        if self.written is not None:
+            cells.written = self.written._replace(text=self.written.text.filter(pa.array(mask)))
+        return cells
 
     @cached_property
     def point(self) -> Floats | None:

@@ -40,6 +40,8 @@ def infer_column(
 ) -> tuple[ColumnRecipe, list[str]]:
     """How the column is read, before gaps and scales, and remarks on it."""
     cells, base = table.columns[name], ColumnRecipe(name, how, codes=options.codes)
+    if cells.written is not None and how in ("", "date" if cells.kind == "date" else "number"):
+        base = base._replace(spellings=cells.written.spellings, unit=cells.written.unit)
     if cells.kind in ("number", "flag") and how in ("", "number"):
         spelling = "flag" if cells.kind == "flag" else "point"
         return base._replace(read="number", spelling=spelling), ask_codes(base, cells.numbers[rows.all])
@@ -69,7 +71,7 @@ def infer_column(
 def _infer_numeric(table: RawTable, base: ColumnRecipe, asked: bool) -> tuple[ColumnRecipe | None, list[str]]:
     """As numbers or dates, if every cell fits one spelling; a few that do not are an error."""
     cells = table.columns[base.name]
-    vocabulary, notes = cells.vocabulary, []
+    vocabulary = cells.vocabulary
     marks = is_gap(base, vocabulary)
     used = vocabulary.filter(pa.array(~marks))
     if not len(used) or (base.read == "number" and not asked and are_ranges(used)):
@@ -88,15 +90,16 @@ def _infer_numeric(table: RawTable, base: ColumnRecipe, asked: bool) -> tuple[Co
             for each in spelt[:1]
             for odd in [used.filter(np.isnan(parse(each, used)))[0].as_py()]
         ]
-    if marks.any():
-        some = " and ".join(repr(word) for word in sorted(vocabulary.filter(marks).to_pylist()))
-        notes.append(f"In {base.name!r}, {some} among numbers or dates is a gap.")
-    return column, notes + describe_reading(column, used)
+    return column, describe_reading(column, vocabulary)
 
 
 def describe_reading(column: ColumnRecipe, words: pa.Array) -> list[str]:
     """Remarks on how these cells of a column of numbers or dates are read."""
-    notes = []
+    marks, notes = is_gap(column, words), []
+    if marks.any():
+        some = " and ".join(repr(word) for word in sorted(words.filter(pa.array(marks)).to_pylist()))
+        notes.append(f"In {column.name!r}, {some} among numbers or dates is a gap.")
+        words = words.filter(pa.array(~marks))
     if column.unit:
         bare = int((~has_unit(words, column.unit)).sum())
         some = f"; {plural(bare, 'different cell')} without it are taken for the same unit" if bare else ""

@@ -17,13 +17,14 @@ from amsfl.data.column_types import ask_codes, describe_reading
 from amsfl.data.dataset import IntArray, Labels, LabelScale
 from amsfl.data.raw_table import RawTable
 from amsfl.data.recipe import ColumnRecipe, plural
-from amsfl.data.spelling import class_name, parse, parse_numbers
+from amsfl.data.spelling import class_name, parse, parse_numbers, reads_all
 
 TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # different whole numbers that are classes unless somebody says otherwise
 FEW = 2  # rows of a class that is hardly meant
 SHOWN = 5  # remarks of one kind
 ODD = 0.1  # share of labels that are no numbers: below it they are typos among numbers
+DAYS = "give days since one of them in its place"  # of dates
 LARGEST = 1e100
 FLAT = 1e-12  # of the largest value: a deviation below it is rounding
 
@@ -44,7 +45,7 @@ def read_labels(table: RawTable, label: str, task: str = "auto") -> LabelColumn:
     if task == "regression" or (task == "auto" and _is_amount(numbers, readable, len(cells.words))):
         return _read_amounts(table, column, task, numbers)
     y, classes = category_codes(cells)
-    _check_classes(table.name, label, y, classes)
+    _check_classes(table, label, y, classes, bool(readable.all()))
     return y, classes, _doubtful_classes(label, y, classes)
 
 
@@ -132,11 +133,10 @@ def _is_amount(numbers: Floats, readable: npt.NDArray[np.bool_], different: int)
 
 def _read_amounts(table: RawTable, column: ColumnRecipe, task: str, numbers: Floats) -> LabelColumn:
     label, bad = column.name, ~np.isfinite(numbers)
-    if table.columns[label].kind == "date":
-        raise UserError(
-            f"Column {label!r} holds dates, and numbers are predicted; give days since one of them in its "
-            "place, or make each date a class: --task classification."
-        )
+    if table.columns[label].kind == "date" or (bad.any() and _are_dates(table, label)):
+        classes = len(table.columns[label].words)
+        other = "" if 2 * classes > table.rows else ", or make each date a class: --task classification"
+        raise UserError(f"Column {label!r} holds dates, and numbers are predicted; {DAYS}{other}.")
     if bad.any():
         row = int(np.argmax(bad))
         cell = table.cell(label, row)
@@ -168,16 +168,25 @@ def _doubtful_classes(label: str, y: IntArray, classes: Sequence[str]) -> list[s
     return [together, *remarks] if twice else remarks
 
 
-def _check_classes(path: str, label: str, y: IntArray, classes: Sequence[str]) -> None:
+def _are_dates(table: RawTable, label: str) -> bool:
+    words = table.columns[label].vocabulary
+    return any(reads_all(each, words) for each in table.spellings(ColumnRecipe(label, "date"), words))
+
+
+def _check_classes(
+    table: RawTable, label: str, y: IntArray, classes: Sequence[str], are_numbers: bool
+) -> None:
     if len(classes) < 2:
         raise UserError(
-            f"Every row of {path} has {label} {classes[0]!r}; learning needs two classes or more."
+            f"Every row of {table.name} has {label} {classes[0]!r}; learning needs two classes or more."
         )
     if 2 * len(classes) > len(y):
+        other = "predict a number: --task regression" if are_numbers else ""
+        other = DAYS if _are_dates(table, label) else other
+        other = f"group its values, or {other}" if other else "or group its values"
         raise UserError(
             f"Column {label!r} has {len(classes)} different values in {len(y)} rows: that is too few rows a "
-            "class, or an amount and not a class; pass another --label, group its values, or predict a "
-            "number: --task regression."
+            f"class, or an amount and not a class; pass another --label, {other}."
         )
 
 

@@ -12,9 +12,10 @@ from amsfl.data.dataset import IntArray
 from amsfl.data.dates import DATES
 from amsfl.data.raw_table import RawTable
 from amsfl.data.recipe import ColumnRecipe
-from amsfl.data.spelling import is_mark, parse, parse_numbers, plain_word
+from amsfl.data.spelling import is_mark, parse, parse_numbers, plain_word, reads_all
 
 LIKE = {"point": "1234.5", "grouped": "1,234.5", "comma": "1234,5", "flag": "True"}  # numbers, by spelling
+CLEARER = {"number": "pass it as numbers in a data frame or Parquet file", "date": "write year-month-day"}
 
 
 def read_numbers(column: ColumnRecipe, table: RawTable) -> Floats:
@@ -24,9 +25,9 @@ def read_numbers(column: ColumnRecipe, table: RawTable) -> Floats:
         numbers = cells.numbers
         if np.isinf(numbers).any():
             _refuse(column, table, int(np.argmax(np.isinf(numbers))))
-        return _drop_codes(column, numbers)
+        return _drop_codes(column, _drop_words(column, cells, numbers))
     if cells.kind == "date" and column.read == "date":
-        return cells.numbers
+        return _drop_words(column, cells, cells.numbers)
     spelling = _spelling_in(table, column)
     if cells.point is not None and column.read == "number" and spelling in ("point", "flag"):
         return _drop_codes(column, cells.point)
@@ -43,16 +44,49 @@ def read_numbers(column: ColumnRecipe, table: RawTable) -> Floats:
 
 
 def _spelling_in(table: RawTable, column: ColumnRecipe) -> str:
-    """The recipe's; decimal commas where training had points and this file has commas beyond doubt."""
+    """The recipe's; decimal commas where training had points and this file has commas beyond doubt.
+
+    Where sites wrote differently, it is the one of theirs that reads every cell.
+    """
     cells = table.columns[column.name]
     other = cells.point is None or table.groups_by_points(column.name)
-    return "comma" if column.spelling == "point" and table.decimal_commas and other else column.spelling
+    if column.spelling == "point" and table.decimal_commas and other:
+        return "comma"
+    words = cells.vocabulary.filter(pa.array(~is_gap(column, cells.vocabulary))) if column.spellings else []
+    columns = [column._replace(spelling=spelling) for spelling in _known_spellings(column)]
+    fits = [each for each in columns if column.spellings and reads_all(each, words)]
+    for each in fits[1:]:
+        differ = parse(each, words) != parse(fits[0], words)
+        if differ.any():
+            word = words[int(np.argmax(differ))].as_py()
+            one, two = (_named(each, each.spelling) for each in (fits[0], each))
+            raise UserError(
+                f"{table.name}, column {column.name!r} has {word!r}, and sites of the training wrote both "
+                f"{one} and {two}: every cell of it fits either; {CLEARER[column.read]}."
+            )
+    return fits[0].spelling if fits else column.spelling
+
+
+def _known_spellings(column: ColumnRecipe) -> list[str]:
+    return list(dict.fromkeys((column.spelling, *column.spellings)))
+
+
+def _named(column: ColumnRecipe, spelling: str) -> str:
+    return DATES[spelling] if column.read == "date" else LIKE[spelling]
 
 
 def is_gap(column: ColumnRecipe, words: pa.Array) -> Mask:
     """Which words of a column of numbers or dates mean a gap."""
     codes: Mask = np.asarray(pc.is_in(words, pa.array(column.codes, pa.string())))
     return is_mark(words) | codes
+
+
+def _drop_words(column: ColumnRecipe, cells: Cells, numbers: Floats) -> Floats:
+    """Without the words of sites' own spellings that the user calls gaps."""
+    if cells.written is None or not column.codes:
+        return numbers
+    words = pc.is_in(cells.written.text, pa.array(column.codes, pa.string()))
+    return np.where(np.asarray(words), np.nan, numbers)
 
 
 def _drop_codes(column: ColumnRecipe, numbers: Floats) -> Floats:
@@ -70,8 +104,8 @@ def code_numbers(column: ColumnRecipe) -> list[float]:
 
 
 def _refuse(column: ColumnRecipe, table: RawTable, row: int) -> None:
-    date = column.read == "date"
-    what = f"a date, {DATES[column.spelling]}" if date else f"a finite number, as in {LIKE[column.spelling]}"
+    known = " or ".join(_named(column, spelling) for spelling in _known_spellings(column))
+    what = f"a date, {known}" if column.read == "date" else f"a finite number, as in {known}"
     raise UserError(
         f"{table.name}, line {table.lines[row]}, column {column.name!r} is {table.cell(column.name, row)!r}; "
         f"it should be {what}{' ' * bool(column.unit)}{column.unit}."

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from amsfl.core import UserError
-from amsfl.data.cells import Cells, Floats, join_cells
+from amsfl.data.cells import Cells, Floats, Written, join_cells
+from amsfl.data.column_types import describe_reading
 from amsfl.data.raw_table import LazyLines, RawTable, from_frame
 from amsfl.data.read_csv import read_csv
 from amsfl.data.read_typed import READERS, read_typed
@@ -49,6 +50,8 @@ def read_file(path: str) -> RawTable:
     if files:
         tables = [read_file(str(file)) for file in files]
         return _with_owners(_join_sites(source_name(path), tables), tables)
+    if Path(path).is_dir():
+        raise UserError(f"Folder {path} has no tables, whose names end in {', '.join(ENDINGS)}.")
     if not Path(path).is_file():
         raise UserError(f"There is no file {path}{_similar(Path(path))}.")
     return read_csv(path) if path.lower().endswith(TEXT_ENDINGS) else read_typed(path)
@@ -125,9 +128,13 @@ def _join_column(name: str, tables: list[RawTable]) -> tuple[Cells, list[str]]:
     if len({each.read for each in columns}) > 1 or read not in NUMERIC:
         return join_cells(parts), []
     filled = [place for place, part in enumerate(parts) if len(part.vocabulary)]
-    units = {columns[place].unit for place in filled}
-    if len(units - {""}) > 1 or ("%" in units and len(units) > 1):
-        return join_cells(parts), []
+    units = {columns[place].unit: tables[place].name for place in filled}
+    if len(units.keys() - {""}) > 1 or ("%" in units and len(units) > 1):
+        some = sorted(units.items(), key=lambda each: not each[0])[:2]
+        differ = " and ".join(
+            f"{'in ' + unit if unit else 'without a unit'} in {file}" for unit, file in some
+        )
+        return join_cells(parts), [f"{name!r} is {differ}, and is read as words; bring them to one unit."]
     values = [parse(column, part.vocabulary) for column, part in zip(columns, parts, strict=True)]
     if len(marks) == 1 and _have_common_spelling(parts, columns, values):
         return join_cells(parts), []
@@ -136,7 +143,19 @@ def _join_column(name: str, tables: list[RawTable]) -> tuple[Cells, list[str]]:
     by_spelling = {(columns[place].spelling, columns[place].unit): tables[place].name for place in filled}
     files = " and ".join([*by_spelling.values()][:2])
     remark = f"{name!r} is written differently in {files}: each by its own spelling."
-    return typed, [remark] if len(by_spelling) > 1 else []
+    unit = max(units, default="")
+    notes = []
+    spellings = tuple(dict.fromkeys(columns[place].spelling for place in filled))
+    typed.written = Written(join_cells([Cells(part.text) for part in parts]).text, spellings, unit)
+    for spelling in spellings:
+        own = [place for place in filled if columns[place].spelling == spelling]
+        vocabularies = [parts[place].vocabulary.cast(pa.string()) for place in own]
+        words = pa.chunked_array(vocabularies).unique()
+        more = f" and {len(own) - 1} more" if len(own) > 1 else ""
+        whose = f"{tables[own[0]].name}{more}: " if len(spellings) > 1 else ""
+        column = columns[own[0]]._replace(unit=unit)
+        notes += [whose + line for line in describe_reading(column, words)]
+    return typed, [remark, *notes] if len(by_spelling) > 1 else notes
 
 
 def _read_alone(table: RawTable, name: str) -> ColumnRecipe:

@@ -16,6 +16,7 @@ class ColumnRecipe(NamedTuple):
     read: str  # number, date, words (one column a word), hash (a bucket), text (its words), frequency
     spelling: str = ""  # of numbers: point, comma, grouped, flag (booleans); of dates: as strptime has it
     unit: str = ""  # that its numbers were written with
+    spellings: tuple[str, ...] = ()  # of sites that write differently: theirs, any of which new rows may have
     codes: tuple[str, ...] = ()  # words and numbers that stand for a gap, as in -999
     fill: float | str | None = None  # what stands for a gap; None: a gap is refused
     site_fill: dict[str, float | str] = {}  # the same by site, where sites fill their own

@@ -34,7 +34,7 @@ MONEY = ("€", "$", "£", "¥", "₹", "₩", "₽", "zł", "kr", "EUR", "USD",
 BARE = rf"^[<>=+\-(]*\d([\d.,eE+\-)]|{BLANKS})*$"  # a number, or nearly one, without a unit
 UNITS = (
     *("%", "kg", "mg", "g", "km", "cm", "mm", "m", "ml", "l", "mmHg", "bpm", "°C", "°F", "h", "min"),
-    *("s", "ms", *MONEY),
+    *("s", "ms", "lb", "mg/dL", "mmol/L", *MONEY),
 )
 
 

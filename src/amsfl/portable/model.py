@@ -205,7 +205,7 @@ def load(folder: str | Path, which: str = "auto") -> PortableModel:
         tensors = load_tensors(content)
         # older files lack `many`
         layers = tuple(from_plain(LayerSpec, {"many": 0} | part) for part in about["layers"])
-        recipe = None if about["recipe"] is None else from_plain(Recipe, about["recipe"])
+        recipe = None if about["recipe"] is None else _recipe(about["recipe"])
         amount = None if about.get("amount") is None else from_plain(LabelScale, about["amount"])
         classes, features = tuple(about["classes"]), tuple(about["features"])
         check_layers(layers, tensors)
@@ -219,6 +219,11 @@ def load(folder: str | Path, which: str = "auto") -> PortableModel:
         raise DiskError(f"The model in {str(where)!r} is {why}; train or export it again.") from None
     facts = {"which": "last"} | about["about"] | ({"which": "best"} if path.name == BEST else {})
     return PortableModel(layers, tensors, classes, features, recipe, facts, amount)
+
+
+def _recipe(about: dict[str, Any]) -> Recipe:
+    columns = [{"spellings": []} | column for column in about["columns"]]  # older files lack them
+    return from_plain(Recipe, about | {"columns": columns})
 
 
 def check_layers(layers: tuple[LayerSpec, ...], tensors: Tensors) -> None:
