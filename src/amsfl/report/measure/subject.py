@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 from amsfl.core import Score
 from amsfl.core.scores import NUMBERS, RARER, UNBALANCED, recorded_score
-from amsfl.report.measure.base_rate import CHANCE_AUC, accuracy_margin, auc_margin, class_counts
+from amsfl.report.measure.base_rate import CHANCE_AUC, NOTHING, accuracy_margin, auc_margin, class_counts
 from amsfl.report.measure.measures import MeasuredSeries
 
-NOTHING = 0.01  # of a score without a margin of its own (of an error, its share): no better than the base
 AUC = RARER["auc"]
 
 
