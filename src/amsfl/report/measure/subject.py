@@ -79,7 +79,7 @@ class Subject(NamedTuple):
 
     def number(self, value: float) -> str:
         """A score in a sentence."""
-        return f"{value:.3f}" if self.score.most == 1 else f"{value:.4g}"
+        return f"{value:z.3f}" if self.score.most == 1 else f"{value:.4g}"
 
     @property
     def fitting_score(self) -> Score:
