@@ -170,8 +170,8 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
             raise UserError(
                 "Trials of a batch share the noise on their sums: run them in batches of their own."
             )
-        private = mechanism.server(private_settings(config), noises.pop(), part, clients)
-        method = privacy.protect_clients(method, private)
+        on_sums = mechanism.server(private_settings(config), noises.pop(), part, clients)
+        method = privacy.protect_clients(method, on_sums)
     if method.private_rows:
         job = job._replace(noise=np.array([[each.noise for each in one.exposures] for one in ledgers]))
     reads = takes_readings(config, method, policy)
