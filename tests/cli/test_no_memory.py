@@ -17,3 +17,10 @@ def test_no_memory_is_a_sentence(trouble: Exception, capsys: pytest.CaptureFixtu
 def test_other_troubles_are_ours() -> None:
     with pytest.raises(RuntimeError, match="a bug"), sentences():
         raise RuntimeError("a bug")
+
+
+def test_nobody_reads_on_is_said_to_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    """As of `amsfl ... | head`: click ends quietly."""
+    with pytest.raises(BrokenPipeError), sentences():
+        raise BrokenPipeError(32, "Broken pipe")
+    assert not capsys.readouterr().err

@@ -207,6 +207,20 @@ def test_a_run_says_when_it_is_not_better_than_the_base_rate(accuracy, auc, word
     assert base_rate.base_rates(summary) == f"{beside} of always predicting the commonest class"
 
 
+def test_a_run_is_judged_by_the_score_that_was_chosen():
+    """And is not told to do what it has done."""
+    summary = ended(0.93, 0.9, [930, 70])
+    weighed = base_rate.verdict(summary, {"class_weights": "balanced"})
+    assert "--score auc" in weighed and "--class-weights" not in weighed
+    assert "--score" not in base_rate.verdict(summary, {"score": "accuracy"})
+    assert not base_rate.verdict(summary._replace(score="auc"), {"score": "auc"})
+    data = {"classes": ["no", "yes"], "base": {"holdout": {"macro_f1": 0.48}}}
+    for f1, words in ((0.6, ""), (0.485, "macro-F1")):
+        scored = summary._replace(score="f1", metrics={"holdout": {"accuracy": 0.93, "macro_f1": f1}})
+        text = base_rate.verdict(scored, {"score": "f1"}, data)
+        assert words in text and bool(words) == bool(text)
+
+
 def test_a_run_that_was_better_says_which_round_predicts():
     summary = ended(0.93, 0.9, [930, 70])._replace(best={"round": 2, "score": 0.97, "by": "accuracy"})
     text = base_rate.verdict(summary)

@@ -65,6 +65,13 @@ def test_a_round_end_that_never_comes_is_said() -> None:
         amsfl.run(data="digits", clients=3, round_end=never, clock="makespan", **SMALL)
 
 
+def test_a_cohort_of_more_clients_than_the_data_names_is_told_what_helps() -> None:
+    table = {"x": np.arange(30) % 7, "site": list("abc") * 10, "label": ["yes", "no"] * 15}
+    with pytest.raises(UserError, match="does not fit 3 clients; lower --cohort") as said:
+        amsfl.run(dataset=table, client_column="site", cohort=9, **SMALL)
+    assert "--clients" not in str(said.value)
+
+
 def test_a_frame_is_a_table(tmp_path: Path) -> None:
     """What a file's run does and says a frame's does, too: patience, and remarks on what was left out."""
     rng = np.random.default_rng(0)

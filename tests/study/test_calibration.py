@@ -121,6 +121,9 @@ def test_a_real_record_by_hand() -> None:
     np.testing.assert_allclose(found.jitter, [1.4826 / 10**0.5, 0.0])
     np.testing.assert_allclose(found.weight, [0.25, 0.75])
     assert found.failure is None and found.on_seconds is None
+    rounds = [one(number, [3.0 + 1e-15 * number, 2.0], 4.0 * number) for number in (1, 2, 3)]
+    even = fit([timings_of(real(rounds))])  # jitter that is rounding's own dust is none
+    assert even.jitter is None and "jitter" not in as_csv(even)
 
 
 def test_failures_and_absences_by_hand() -> None:

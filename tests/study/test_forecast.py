@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 import amsfl
 from amsfl.cli.app import app
+from amsfl.cli.forecast import advice
 from amsfl.core import UserError
-from amsfl.study.forecast import ForecastGrid, ForecastRow, forecast
+from amsfl.study.forecast import Forecast, ForecastGrid, ForecastRow, forecast
 
 SITES = "client,step_seconds,latency\nnorth,0.01,0.1\nsouth,0.1,0.2\neast,0.02,0.1\n"
 SMALL: dict[str, Any] = {"data": "digits", "model": "softmax", "engine": "loop", "rounds": 40, "batch": 16}
@@ -58,6 +59,13 @@ def test_who_never_gets_there_comes_last() -> None:
     ]
     assert rows[0].middle == pytest.approx(2.0) and rows[1].middle == 9.0 and rows[1].reached == 2
     assert np.isinf(ForecastRow("a", "A", "all", 1, 0.1, [None], [None]).middle)
+
+
+@pytest.mark.parametrize(("later", "sure"), [([1.1, 1.3, 2.0], False), ([90.0, 91.0, 92.0], True)])
+def test_a_winner_by_chance_is_not_called_the_soonest(later: list[float], sure: bool) -> None:
+    rows = [ForecastRow("a", "A", "all", 1, 0.1, seconds, [1] * 3) for seconds in ([1.0, 1.2, 1.4], [*later])]
+    said = advice(Forecast(rows, 3, 3, []), "accuracy 0.9")
+    assert ("would reach accuracy 0.9 soonest" in said) == sure == ("not surely sooner" not in said)
 
 
 def test_the_page_says_it_in_words(sites: Path, tmp_path: Path) -> None:

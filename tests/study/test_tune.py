@@ -81,6 +81,14 @@ def test_what_the_user_fixed_is_left_alone() -> None:
         study.tune_study(plan, load("digits"), "fast")
 
 
+def test_a_table_is_an_argument_as_in_run(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{n % 7},{'ab'[n % 2]}\n" for n in range(60)))
+    out = tmp_path / "tuned.toml"
+    options = ["--label", "y", "--level", "none", "--methods", "fedavg", "--out", str(out), "--quiet"]
+    done = CliRunner().invoke(app, ["tune", str(tmp_path / "rows.csv"), *options])
+    assert done.exit_code == 0 and "rows.csv" in out.read_text(), done.output
+
+
 def test_a_tuned_file_is_a_study(tmp_path: Path) -> None:
     import tomli_w
 

@@ -180,6 +180,9 @@ def test_the_command_and_what_if(tmp_path):
         app, ["worth", str(tmp_path / "run"), "--without", "Oslo", "--without", "Graz"]
     )
     assert twice.exit_code == 2 and "one client" in twice.stderr
+    both = ["--without", "Oslo", "--with-speed", "Oslo=2x"]
+    refused = CliRunner().invoke(app, ["worth", str(tmp_path / "run"), *both])
+    assert refused.exit_code == 2 and "both name Oslo" in refused.stderr
     with pytest.raises(UserError, match="Olso"):
         what_if(tmp_path / "run", "Olso")
     with pytest.raises(UserError, match="'9'") as unknown:

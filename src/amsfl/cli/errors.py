@@ -113,6 +113,8 @@ def sentences() -> Iterator[None]:
                 raise
             _say(missing(absent))
             raise typer.Exit(2) from absent
+        except BrokenPipeError:
+            raise  # of `amsfl ... | head`: click ends quietly where nobody reads on
         except OSError as trouble:
             what = trouble.strerror or str(trouble) or type(trouble).__name__
             _say(f"{trouble.filename}: {what}." if trouble.filename else f"{what}.")

@@ -118,6 +118,12 @@ def advice(outcome: "Forecast", goal: str) -> str:
     way = _bar(best)
     between = f" ({_short(way.low)} to {_short(way.high)})" if way.low and way.high else ""
     sentence = f"{way.label} would reach {goal} soonest: in {_short(way.seconds)} seconds{between}."
+    rival = _bar(outcome.rows[1]) if len(outcome.rows) > 1 and math.isfinite(outcome.rows[1].middle) else None
+    if rival and not (way.high and rival.low and way.high < rival.low):
+        sentence = (
+            f"{way.label} was soonest on average to reach {goal}, in {_short(way.seconds)} seconds{between}, "
+            f"and not surely sooner than {rival.label}."
+        )
     others = [row for row in outcome.rows if row.method != best.method and math.isfinite(row.middle)]
     if others:
         next_ = _bar(others[0])

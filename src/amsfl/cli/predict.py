@@ -12,6 +12,7 @@ from amsfl.core import Remark, UserError, nearest
 from amsfl.data.column_options import split_names
 from amsfl.data.raw_table import RawTable
 from amsfl.data.read_table import open_rows, site_files
+from amsfl.data.recipe import plural
 from amsfl.portable import Evaluation, Importance
 from amsfl.portable.evaluation import has_labels
 from amsfl.record import read_run, write_atomically
@@ -41,7 +42,7 @@ def predict(
     write_atomically(out, text)
     best = model.about.get("best") if model.about["which"] == "best" else None
     which_round = f" by the best model, that of round {best['round']}" if best else ""
-    typer.echo(f"{count:,} predictions{which_round}: {out}")
+    typer.echo(f"{plural(count, 'prediction')}{which_round}: {out}")
     if has_labels(model, table):
         with warnings.catch_warnings():  # what is new in these rows was said for the predictions
             warnings.simplefilter("ignore", Remark)
@@ -110,7 +111,9 @@ def _print_scores(evaluation: Evaluation) -> None:
         typer.echo(f"{name}: {value:.4g}{beside}")
     name = "accuracy" if "accuracy" in evaluation.scores else "r2"
     if evaluation.scores[name] <= evaluation.baseline[name]:
-        typer.echo(f"On these {evaluation.rows:,} rows the model is not better than always saying the same.")
+        typer.echo(
+            f"On {plural(evaluation.rows, 'row')} the model is not better than always saying the same."
+        )
 
 
 def _check_apart(rows: Path, out: Path) -> None:

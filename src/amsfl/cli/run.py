@@ -150,9 +150,10 @@ def _sentences(summary: Summary, folder: Path) -> None:
             f"  best     round {best['round']}, {plain(best['by'])} {best['score']:.4g} of the hold-out: the "
             "model that predicts"
         )
-    if rates := base_rates(summary):
+    made = record.read_manifest(folder, "run")
+    if rates := base_rates(summary, made.about["data"]):
         out.print(f"  base     {rates}")
-    if poor := verdict(summary):
+    if poor := verdict(summary, made.settings, made.about["data"]):
         out.print(poor, style="yellow")
     if summary.target is not None:
         reached = summary.seconds_to_target

@@ -133,6 +133,7 @@ def report(
 @flags.takes(Training, Simulation, leave_out=NOT_OF_STUDIES)
 def tune(
     settings: Json,
+    tables: flags.TableFiles = None,
     methods: Methods = None,
     trials: Trials = None,
     config: Config = None,
@@ -143,6 +144,7 @@ def tune(
     """Search lr and steps for every method that needs them; `amsfl compare --config` takes the file."""
     from amsfl import study
 
+    settings = flags.with_tables(settings, tables)
     plan, dataset = open_study("compare", settings, methods, trials, config, quiet)
     tuned = search(plan, dataset, level, settings, quiet)
     write_atomically(out, tomli_w.dumps(study.to_settings_file(tuned)).encode())

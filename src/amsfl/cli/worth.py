@@ -49,13 +49,18 @@ def worth(
     if without and len(without) > 1:
         raise UserError("--without takes one client; ask again for each of the others.")
     gone = without[0] if without else None
+    speeds = dict(map(_speed, with_speed or []))
+    if gone in speeds:
+        raise UserError(
+            f"--without and --with-speed both name {gone}, which has no speed where it is left out; keep one."
+        )
     run = read_run(folder)
     if run.summary is None:
         raise UserError(f"The run in {str(folder)!r} has not ended; go on with 'amsfl resume {folder}'.")
     clock = run.summary.clock
     costs = client_costs(run.rounds, len(run.summary.steps), clock)
     if gone or with_speed or budget is not None:
-        answer = what_if(folder, gone, dict(map(_speed, with_speed or [])))
+        answer = what_if(folder, gone, speeds)
         if as_json:
             return print_json(_facts(answer, budget))
         who = f"Without {gone}" if gone else "With these speeds" if with_speed else "As it was"
@@ -124,7 +129,7 @@ def describe(answer: "WhatIf", who: str, budget: float | None) -> str:
         text += f" {who}, within {budget:g} s {reached}."
     return (
         f"{text.strip()} All rounds take {would.ends[-1]:.4g} s instead of {answer.was.ends[-1]:.4g} s. The "
-        f"replay of the run as it was is {100 * answer.error:+.1f}% off."
+        f"replay of the run as it was is {100 * answer.error:+z.1f}% off."
     )
 
 

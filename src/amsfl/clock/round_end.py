@@ -198,6 +198,6 @@ def check_progress(end: RoundEnd, number: int, waits: float, arrived: int, dropp
         raise UserError(f"Round {number}: {HOPELESS:,} clients failed; lower --failure, or the profile's.")
     if waits > HOPELESS:
         raise UserError(
-            f"Round {number} does not end: {arrived:,} results are in, and the round end {end.name!r} takes "
-            "none of them; its `ready` has to be true of some."
+            f"Round {number} does not end: {arrived:,} results are in, of clients that were asked again and "
+            f"again, and the round end {end.name!r} takes none; its `ready` has to be true of some."
         )

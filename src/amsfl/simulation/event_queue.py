@@ -112,7 +112,8 @@ def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite
         if fresh or end.overlap or not len(queue.jobs):
             queue.jobs = join_jobs(queue.jobs, invite(now))
         moments, most = moments + 1, max(most, len(queue.jobs))
-        check_progress(end, version + 1, moments / most, len(queue.arrived), len(queue.dropped))
+        waits = max(moments, len(queue.arrived)) / most
+        check_progress(end, version + 1, waits, len(queue.arrived), len(queue.dropped))
         now = _next_instant(queue, now, end)
     taken = _select(queue.arrived, chosen)
     late = (queue.jobs if end.late == "drop" else NOBODY).copy()

@@ -108,9 +108,8 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     names = client_names(config, dataset)
     clients = len(names) or config.clients  # the data says how many there are, if it has sites
     if config.cohort is not None and config.cohort > clients:
-        raise UserError(
-            f"A cohort of {config.cohort} does not fit {clients} clients; lower --cohort or raise --clients."
-        )
+        more = "" if names else " or raise --clients"
+        raise UserError(f"A cohort of {config.cohort} does not fit {clients} clients; lower --cohort{more}.")
     check_ledger(config, clients)
     profiles = [clock.profile(each.profile, clients, each.seed, names) for each in configs]
     mechanism = mechanism_of(config, profiles[0], own.privacy)
@@ -171,8 +170,8 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
             raise UserError(
                 "Trials of a batch share the noise on their sums: run them in batches of their own."
             )
-        private = mechanism.server(private_settings(config), noises.pop(), part, clients)
-        method = privacy.protect_clients(method, private)
+        on_sums = mechanism.server(private_settings(config), noises.pop(), part, clients)
+        method = privacy.protect_clients(method, on_sums)
     if method.private_rows:
         job = job._replace(noise=np.array([[each.noise for each in one.exposures] for one in ledgers]))
     reads = takes_readings(config, method, policy)

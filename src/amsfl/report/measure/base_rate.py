@@ -9,31 +9,36 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amsfl.core.records import Json
-from amsfl.core.scores import UNBALANCED
+from amsfl.core.records import Json, JsonMapping
+from amsfl.core.scores import NUMBERS, UNBALANCED, recorded_score
 from amsfl.record import Summary
 from amsfl.report.measure.read import judged
 
 CHANCE_AUC = 0.5
 Z = 1.96  # of a 95% interval
+NOTHING = 0.01  # of a score without a margin of its own (of an error, its share): no better than the base
+TITLES = {each.title for each in NUMBERS.values()}
+UNKNOWN: JsonMapping = {}
 
 
 class Standing(NamedTuple):
     """A score beside the base rate, on rows that the model has not seen."""
 
-    name: str  # accuracy, AUC or R²
+    name: str  # accuracy, AUC, R², or the score that a run goes by
     value: float
     base: float
     margin: float  # above the base, what chance explains
+    larger: bool = True  # is better
 
     @property
     def better(self) -> bool:
-        return self.value > self.base + self.margin
+        gain = self.value - self.base if self.larger else self.base - self.value
+        return gain > self.margin
 
     @property
     def predicted(self) -> str:
         """What the base rate predicts every time."""
-        return "the mean" if self.name == "R²" else "the commonest class"
+        return "the mean" if self.name in TITLES else "the commonest class"
 
 
 def accuracy_margin(base: float, rows: int) -> float:
@@ -54,8 +59,21 @@ def class_counts(details: Json) -> list[int]:
     return list(scores.get("rows") or map(sum, scores.get("confusion") or []))
 
 
-def standings(summary: Summary) -> list[Standing]:
-    """A run's accuracy and AUC, or its R², beside the base rate; empty where they are not on record."""
+def standings(summary: Summary, data: JsonMapping = UNKNOWN) -> list[Standing]:
+    """The score that a run goes by, its accuracy and AUC, or its R², each beside the base rate.
+
+    `data` is what the record says of it; empty where nothing is on record.
+    """
+    scores, compared = judged(summary.metrics).get("holdout", {}), _usual(summary)
+    score = recorded_score(summary.score, data.get("classes", ()))
+    value, base = score.of(scores), score.of(data.get("base", {}).get("holdout", {}))
+    if compared and value is not None and base and score.title not in [each.name for each in compared]:
+        margin = NOTHING if score.most == 1 else NOTHING * base
+        compared.append(Standing(score.title, value, base, margin, score.larger))
+    return sorted(compared, key=lambda each: each.name != score.title)
+
+
+def _usual(summary: Summary) -> list[Standing]:
     scores = judged(summary.metrics).get("holdout", {})
     if scores.get("r2") is not None:
         return [Standing("R²", scores["r2"], 0.0, 0.0)]
@@ -68,18 +86,18 @@ def standings(summary: Summary) -> list[Standing]:
     return accuracy if auc is None else [*accuracy, Standing("AUC", auc, CHANCE_AUC, auc_margin(counts))]
 
 
-def base_rates(summary: Summary) -> str:
+def base_rates(summary: Summary, data: JsonMapping = UNKNOWN) -> str:
     """A run's scores beside those of a constant prediction; empty where they are not on record."""
-    compared = standings(summary)
+    compared = standings(summary, data)
     if not compared:
         return ""
     pairs = ", ".join(f"{one.name} {one.value:.4g} beside {one.base:.4g}" for one in compared)
     return f"{pairs} of always predicting {compared[0].predicted}"
 
 
-def verdict(summary: Summary) -> str:
+def verdict(summary: Summary, settings: JsonMapping = UNKNOWN, data: JsonMapping = UNKNOWN) -> str:
     """One sentence for a run that is not better than the base rate; empty for one that is."""
-    compared = standings(summary)
+    compared = standings(summary, data)
     if not compared or compared[0].better:
         return ""
     first = compared[0]
@@ -92,13 +110,18 @@ def verdict(summary: Summary) -> str:
             f"The best round, which predicts, is: {best['score']:.3g}."
         )
     text = f"Not better than always predicting {first.predicted}: {rates}."
-    if len(compared) > 1 and compared[1].better:
-        return f"{text} Its AUC of {compared[1].value:.3g} is above chance: {ranking_advice(first.base)}."
+    ranks = next((each for each in compared[1:] if each.name == "AUC" and each.better), None)
+    if ranks:
+        counts = class_counts(summary.details)
+        advice = ranking_advice(max(counts) / sum(counts), settings)
+        return f"{text} Its AUC of {ranks.value:.3g} is above chance: {advice}."
     return f"{text} Train longer, or try another --lr ('amsfl tune' searches)."
 
 
-def ranking_advice(base: float) -> str:
-    """For a model that ranks rows but predicts no better than a constant."""
+def ranking_advice(base: float, settings: JsonMapping) -> str:
+    """For a model that ranks rows but predicts no better than a constant; not what settings have already."""
     if base < UNBALANCED:
         return "the model ranks rows, and more rounds may make it predict, too"
-    return "the model ranks rows. Judge it by --score auc, or train with --class-weights balanced"
+    ways = {"score": "judge it by --score auc", "class_weights": "train with --class-weights balanced"}
+    left = [way for name, way in ways.items() if not settings.get(name)]
+    return "the model ranks rows" + (f"; {', or '.join(left)}" if left else "")

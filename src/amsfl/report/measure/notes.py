@@ -53,7 +53,8 @@ def _fitting_score(subject: Subject) -> list[str]:
     values = ", ".join(
         f"{o.label} {subject.number(o.value(score.measure('holdout')))}" for o in subject.methods
     )
-    return [f"Judged by AUC, because {why}: {values}. Where AUC is above 0.5, {ranking_advice(base)}."]
+    advice = ranking_advice(base, subject.reference.series.settings)
+    return [f"Judged by AUC, because {why}: {values}. Where AUC is above 0.5, {advice}."]
 
 
 def _not_better(subject: Subject) -> list[str]:

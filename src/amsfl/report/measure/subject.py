@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 from amsfl.core import Score
 from amsfl.core.scores import NUMBERS, RARER, UNBALANCED, recorded_score
-from amsfl.report.measure.base_rate import CHANCE_AUC, accuracy_margin, auc_margin, class_counts
+from amsfl.report.measure.base_rate import CHANCE_AUC, NOTHING, accuracy_margin, auc_margin, class_counts
 from amsfl.report.measure.measures import MeasuredSeries
 
-NOTHING = 0.01  # of a score without a margin of its own (of an error, its share): no better than the base
 AUC = RARER["auc"]
 
 
@@ -80,7 +79,7 @@ class Subject(NamedTuple):
 
     def number(self, value: float) -> str:
         """A score in a sentence."""
-        return f"{value:.3f}" if self.score.most == 1 else f"{value:.4g}"
+        return f"{value:z.3f}" if self.score.most == 1 else f"{value:.4g}"
 
     @property
     def fitting_score(self) -> Score:

@@ -25,6 +25,7 @@ SIGMAS = 1.4826  # of a normal law, in median absolute deviations
 CUT = 0.1  # of the rounds at either end, before a mean
 DRAWS = 8  # of all rounds' luck, to know how long they are expected to be
 JITTER = 10.0  # at most
+DUST = 1e-9  # of rounding: less jitter than this is none
 GradientsByClient = dict[int, int]  # client -> gradients
 
 
@@ -34,7 +35,7 @@ class FittedSites(NamedTuple):
     names: tuple[str, ...]
     step_seconds: Floats
     latency: Floats
-    jitter: Floats
+    jitter: Floats | None
     failure: Floats | None = None
     on_seconds: Floats | None = None
     off_seconds: Floats | None = None
@@ -72,7 +73,7 @@ def fit(runs: Sequence[RunTimings], rounds: Sequence[Sequence[int]] | None = Non
         )
     alone = [_client(trips) for trips in mine]
     step, rest, jitter = (np.array(column) for column in zip(*alone, strict=True))
-    own = FittedSites(names, step, rest, jitter)
+    own = FittedSites(names, step, rest, jitter if jitter.any() else None)
     taken = np.mean([_server(own, run, some) for run, some in zip(runs, places, strict=True)])
     # rounds that were shorter than expected by chance must not make fast clients faster than they are
     server = max(float(taken), 0.0)
@@ -111,7 +112,7 @@ def _client(trips: Sequence[ClientRound]) -> tuple[float, float, float]:
     rest = max(float(np.median(seconds - gradients * own)), 0.0)
     off = (seconds - gradients * step - rest) / np.maximum(np.hypot(gradients * step, rest), SMALLEST)
     sigma = SIGMAS * float(np.median(np.abs(off - np.median(off))))
-    return step, rest, min(sigma, JITTER)
+    return step, rest, min(sigma, JITTER) if sigma > DUST else 0.0
 
 
 def _server(own: FittedSites, run: RunTimings, places: Sequence[int]) -> float:
@@ -186,7 +187,7 @@ def _trips(
     speeds: FittedSites, who: Array, numbers: Array, gradients: Array, seed: int
 ) -> tuple[Floats, Array]:
     """Seconds of each client's round, and whether it comes to nothing."""
-    conditions = ClientConditions(speeds.jitter if speeds.jitter.any() else None, speeds.failure)
+    conditions = ClientConditions(speeds.jitter, speeds.failure)
     work = speeds.step_seconds[who] * gradients
     return conditions.trips(seed, who, numbers, np.zeros(len(who)), work, speeds.latency[who])
 
