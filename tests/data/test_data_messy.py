@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from amsfl.core import UserError
 from amsfl.data import describe, load, load_table
-from amsfl.data.column_options import column_options
+from amsfl.data.column_options import ColumnOptions
 from amsfl.data.dates import format_date, parse_date
 from amsfl.data.federated_statistics import mean_and_deviation, median
 from amsfl.data.preprocessing import encode, unfamiliar_cells
@@ -51,10 +51,10 @@ def test_gaps_are_filled_by_sums_or_by_site() -> None:
         "site": ["a", "a", "b", "b", "b"] * 8,
         "label": ["p", "q", "q", "p", "q"] * 8,
     }
-    shared = load_table(table, holdout=0.1, options=column_options(impute="shared"))
+    shared = load_table(table, holdout=0.1, options=ColumnOptions(impute="shared"))
     assert (columns_of(shared)["age"].fill, columns_of(shared)["word"].fill) == (30, "y")
     assert not columns_of(shared)["age"].site_fill
-    by_site = load_table(table, holdout=0.1, options=column_options(impute="site"))
+    by_site = load_table(table, holdout=0.1, options=ColumnOptions(impute="site"))
     assert columns_of(by_site)["age"].site_fill == {"a": 10, "b": 30}
     assert columns_of(by_site)["word"].site_fill == {"a": "x", "b": "y"}
     new = from_frame({"age": [None, None, None], "word": ["", "", ""], "site": ["a", "b", "new"]})
@@ -345,7 +345,7 @@ def test_new_rows_spell_booleans_and_whole_numbers_otherwise() -> None:
     with pytest.raises(UserError, match="finite number"):
         encode(load_table({"a": [1, 5, 9] * 20, "label": ["x", "y", "x"] * 20}).recipe, new)
     words = {"a": ["true", "false"] * 20, "b": ["1.0", "2.0", "", "7"] * 10, "label": ["x", "y"] * 20}
-    recipe = load_table(words, options=column_options(columns="b=words")).recipe
+    recipe = load_table(words, options=ColumnOptions(columns="b=words")).recipe
     new = from_frame({"a": [True, False, "no"], "b": [1, 7.0, None]})
     np.testing.assert_array_equal(
         encode(recipe, new), [[0, 1, 0, 1, 0, 0], [1, 0, 0, 0, 0, 1], [0, 0, 1, 0, 0, 0]]
@@ -385,7 +385,7 @@ def test_identifiers_are_found_by_their_values() -> None:
     }
     data = load_table(table)
     assert set(data.recipe.left_out) == {"rownames", "mrn"} and data.features == ("noise", "age")
-    chosen = load_table(table, options=column_options(keep="rownames"))
+    chosen = load_table(table, options=ColumnOptions(keep="rownames"))
     assert "rownames" in chosen.features
     assert "'rownames' alone tells label" in " ".join(describe(chosen))  # its order is the label's
     named = load_table({"patient_id": range(9), "a": [1, 2, 2] * 3, "label": ["x", "y", "x"] * 3})
@@ -403,7 +403,7 @@ def test_a_gap_is_a_category_of_its_own() -> None:
     assert data.features == ("pool=(missing)", "pool=Yes", "area", "area missing")
     x = encode(data.recipe, from_frame({"pool": ["", "Yes"], "area": [None, 2.0]}))
     assert x[:, [0, 1, 3]].tolist() == [[1, 0, 1], [0, 1, 0]]
-    filled = load_table(table, options=column_options(impute="shared"))
+    filled = load_table(table, options=ColumnOptions(impute="shared"))
     assert filled.features == ("pool=Yes", "area")
     assert "60 gaps in 'pool'" in " ".join(describe(data))
 
@@ -418,7 +418,7 @@ def test_detection_limits_and_codes_for_gaps() -> None:
     said = " ".join(describe(data))
     assert "'<0.5'" in said and "detection limits" in said and "--missing=-999" in said
     assert columns_of(data)["crp"].read == "number"
-    coded = load_table(table, options=column_options(missing=["-999", "<0.5"]))
+    coded = load_table(table, options=ColumnOptions(missing=["-999", "<0.5"]))
     assert {"dose missing", "crp missing"} <= set(coded.features)
     assert columns_of(coded)["dose"].shift > 0 and "--missing=-999" not in " ".join(describe(coded))
 
@@ -475,7 +475,7 @@ def test_free_text_is_said_and_can_be_read() -> None:
     table = {"note": notes, "a": [i % 7 for i in range(120)], "label": ["x", "y"] * 60}
     data = load_table(table)
     assert "free text" in data.recipe.left_out["note"] and "--columns note=text" in " ".join(describe(data))
-    read = load_table(table, options=column_options(columns="note=text"))
+    read = load_table(table, options=ColumnOptions(columns="note=text"))
     x = encode(read.recipe, from_frame({"note": ["red", "blue"], "a": [1, 1]}))
     assert x.shape == (2, 257) and (x[0] != x[1]).sum() == 2
 

@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from amsfl.core import UserError
 from amsfl.data import describe, load, load_table, partition
-from amsfl.data.column_options import column_options, split_names
+from amsfl.data.column_options import ColumnOptions, split_names
 from amsfl.data.preprocessing import encode
 from amsfl.data.raw_table import from_frame
 from amsfl.data.read_table import name_files, read_file
@@ -117,10 +117,10 @@ def test_a_client_column_that_names_no_clients_can_be_dropped() -> None:
     data = load_table(table)
     with pytest.raises(UserError, match=r"no training rows.*--drop.*--partition iid"):
         partition("column", data.y, 60, 0, sites=data.sites, site_names=data.site_names)
-    data = load_table(table, options=column_options(drop="client"))
+    data = load_table(table, options=ColumnOptions(drop="client"))
     assert data.sites is None and data.features == ("v",)
     table = visits(client=["ann", "bob"] * 30, site=["n", "s", "s"] * 20)
-    assert load_table(table, options=column_options(drop="client")).site_names == ("n", "s")
+    assert load_table(table, options=ColumnOptions(drop="client")).site_names == ("n", "s")
 
 
 def test_names_of_columns_may_hold_commas() -> None:
@@ -128,7 +128,7 @@ def test_names_of_columns_may_hold_commas() -> None:
     assert split_names("a,b", known) == ("a,b",) and split_names("a, b") == ("a", "b")
     assert split_names(" c,Height, cm,a,b ,d", known) == ("c", "Height, cm", "a,b", "d")
     table = visits(**{"a,b": [i % 5 for i in range(60)], "Height, cm": [i % 9 for i in range(60)]})
-    data = load_table(table, options=column_options(drop="a,b", columns="Height, cm=hash,v=number"))
+    data = load_table(table, options=ColumnOptions(drop="a,b", columns="Height, cm=hash,v=number"))
     assert list(data.recipe.left_out) == ["a,b"] and data.features[1] == "Height, cm#0"
 
 

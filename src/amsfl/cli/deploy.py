@@ -12,8 +12,6 @@ from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.core.scores import describe_scores
 from amsfl.settings.definitions import Serving, Training
-from amsfl.track import make
-from amsfl.worth.against_fedavg import sentence
 
 
 @flags.takes(Training, Serving, leave_out=("clock", "profile"))
@@ -62,6 +60,8 @@ def deploy(
     from amsfl.flower.deploy.recipe import DeploySettings, client_speeds
     from amsfl.flower.deploy.run import describe, launch
     from amsfl.flower.server.scoring import deciding_split
+    from amsfl.track import make
+    from amsfl.worth.against_fedavg import sentence
 
     asked = dict(settings) if app else {"data": Training.model_fields["data"].default, **settings}
     asked |= {"resume": True} if resume else {"force": True} if force else {}

@@ -113,8 +113,8 @@ def sentences() -> Iterator[None]:
                 raise
             _say(missing(absent))
             raise typer.Exit(2) from absent
-        except BrokenPipeError:
-            raise  # of `amsfl ... | head`: click ends quietly where nobody reads on
+        except (BrokenPipeError, click.exceptions.Exit, click.ClickException, click.Abort):
+            raise  # click's own; it ends quietly where nobody reads on, as in `amsfl ... | head`
         except OSError as trouble:
             what = trouble.strerror or str(trouble) or type(trouble).__name__
             _say(f"{trouble.filename}: {what}." if trouble.filename else f"{what}.")
@@ -124,11 +124,10 @@ def sentences() -> Iterator[None]:
             if isinstance(trouble, MemoryError) or str(trouble) == "can't start new thread":
                 _say("There is not enough memory for this; use fewer clients, a smaller model or less data.")
                 raise typer.Exit(1) from trouble
-            if isinstance(trouble, click.exceptions.Exit | click.ClickException | click.Abort) or not blame(
-                trouble
-            ):
+            said = blame(trouble)
+            if not said:
                 raise
-            _say(blame(trouble))
+            _say(said)
             raise typer.Exit(2) from trouble
 
 

@@ -2,21 +2,22 @@
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 import typer
 from rich.table import Table
 
-from amsfl import schedule
 from amsfl.cli import flags
 from amsfl.cli.output import plain, print_json, screen
 from amsfl.clock import read_sites
 from amsfl.core import Plan, Remark, UserError
 from amsfl.core.records import Json
-from amsfl.schedule.problem import used
 from amsfl.settings.definitions import Simulation, Training
 from amsfl.simulation import RunConfig, make_config
+
+if TYPE_CHECKING:
+    from amsfl import schedule
 
 OPTIONAL = {"weight": 1.0, "gain": 1.0, "drift": None, "joules_step": None, "joules_mb": None}
 COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "drift", "joules_step", "joules_mb")
@@ -50,6 +51,8 @@ def plan(
     gain a first step is worth 1 everywhere. Without drift each further step is worth less than the one before
     it, by 5% of the mean gain. The policy auto is price.
     """
+    from amsfl import schedule
+
     # a user's own sites work side by side
     config = make_config({"clock": "makespan"} | settings)
     table = read(clients)
@@ -88,8 +91,10 @@ def read(path: Path) -> Json:
     return columns | {"client": table.clients, "step_seconds": table.columns["step_seconds"]}
 
 
-def resources(table: Json, config: RunConfig, sent: float) -> list[schedule.Resource]:
+def resources(table: Json, config: RunConfig, sent: float) -> "list[schedule.Resource]":
     """The limits on joules and megabytes, if the table and --sent say what they are limits on."""
+    from amsfl import schedule
+
     columns, none = [], np.zeros(len(table["client"]))
     if config.budget_joules is not None:
         step, each = table["joules_step"], table["joules_mb"]
@@ -112,8 +117,10 @@ def resources(table: Json, config: RunConfig, sent: float) -> list[schedule.Reso
     return columns
 
 
-def as_record(problem: schedule.Problem, made: Plan, policy: str) -> Json:
+def as_record(problem: "schedule.Problem", made: Plan, policy: str) -> Json:
     """The plan as plain JSON."""
+    from amsfl.schedule.problem import used
+
     return {
         "policy": policy,
         "kind": problem.kind,
@@ -132,8 +139,10 @@ def as_record(problem: schedule.Problem, made: Plan, policy: str) -> Json:
     }
 
 
-def show(problem: schedule.Problem, made: Plan) -> None:
+def show(problem: "schedule.Problem", made: Plan) -> None:
     """The plan as a table, and what it comes to."""
+    from amsfl import schedule
+
     titles = {
         "client": "client",
         "weight": "weight",

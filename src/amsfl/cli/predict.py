@@ -2,20 +2,20 @@
 
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from amsfl import portable
 from amsfl.cli.output import AsJson, plain, print_json
 from amsfl.core import Remark, UserError, nearest
 from amsfl.data.column_options import split_names
 from amsfl.data.raw_table import RawTable
 from amsfl.data.read_table import open_rows, site_files
 from amsfl.data.recipe import plural
-from amsfl.portable import Evaluation, Importance
-from amsfl.portable.evaluation import has_labels
 from amsfl.record import read_run, write_atomically
+
+if TYPE_CHECKING:
+    from amsfl.portable import Evaluation, Importance
 
 Run = Annotated[Path, typer.Argument(help="the folder of a run, or of an export")]
 Which = Annotated[
@@ -34,6 +34,8 @@ def predict(
     which: Which = "auto",
 ) -> None:
     """Predict new rows: their class with a probability for every class, or their number in its own units."""
+    from amsfl import portable
+    from amsfl.portable.evaluation import has_labels
     from amsfl.portable.predictions import as_csv
 
     model, table = portable.load(run, which), open_rows(rows)
@@ -59,6 +61,8 @@ def evaluate(
     as_json: AsJson = False,
 ) -> None:
     """Score a run's model on rows whose answers are known: scores beside the base rate, and calibration."""
+    from amsfl import portable
+
     evaluation = portable.evaluate(portable.load(run, which), str(rows))
     if as_json:
         print_json(
@@ -82,6 +86,8 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say which columns a run's model uses: the score lost where a column is shuffled within each client."""
+    from amsfl import portable
+
     importances = _recorded(run) if rows is None else portable.explain(portable.load(run, which), str(rows))
     if as_json:
         return print_json([each._asdict() for each in importances])
@@ -91,8 +97,10 @@ def explain(
         typer.echo(f"{each.lost:8.4f} ± {each.deviation:.4f}  {plain(each.column)}")
 
 
-def _recorded(run: Path) -> list[Importance]:
+def _recorded(run: Path) -> "list[Importance]":
     """What a run's record has of its last model, on the hold-out."""
+    from amsfl.portable import Importance
+
     summary = read_run(run).summary
     rows = summary.details.get("importance") if summary else None
     if not rows:
@@ -103,7 +111,7 @@ def _recorded(run: Path) -> list[Importance]:
     return [Importance(**row) for row in rows]
 
 
-def _print_scores(evaluation: Evaluation) -> None:
+def _print_scores(evaluation: "Evaluation") -> None:
     """Every score beside what always saying the same would have."""
     for name, value in evaluation.scores.items():
         base = evaluation.baseline.get(name)
@@ -143,6 +151,7 @@ def export(
     which: Which = "auto",
 ) -> None:
     """Write a run's model for another library, with what loads it there."""
+    from amsfl import portable
     from amsfl.portable.export import export as write
 
     where = out or run / f"export-{to}"

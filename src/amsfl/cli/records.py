@@ -9,7 +9,7 @@ import typer
 from rich.padding import Padding
 from rich.text import Text
 
-from amsfl import record, theory
+from amsfl import record
 from amsfl.cli.output import AsJson, plain, print_json, say, screen
 from amsfl.core import UserError
 
@@ -36,6 +36,8 @@ def check(
         for leaf in leaves:
             _print_entry(Text.assemble((leaf.name, "bold"), f"  {leaf.what}, {leaf.when}"), leaf.protected)
         return
+    from amsfl import theory
+
     results = theory.check_folder(folder)
     if as_json:
         return print_json(theory.table(results))

@@ -19,7 +19,6 @@ from amsfl.data.read_table import source_name
 from amsfl.record import Summary, holds_record
 from amsfl.record.fingerprint import CHANGEABLE, CODE, merge_settings
 from amsfl.settings.definitions import ROUNDS_AT_MOST, Simulation, Training
-from amsfl.worth.against_fedavg import sentence
 
 NAME_AT_MOST = 60  # characters of a data file's name in a folder's
 T = TypeVar("T")
@@ -130,6 +129,7 @@ def _print(summary: Summary, folder: Path, as_json: bool) -> None:
 
 def _sentences(summary: Summary, folder: Path) -> None:
     from amsfl.report.measure.base_rate import base_rates, verdict
+    from amsfl.worth.against_fedavg import sentence
 
     out = screen()
     if summary.note:

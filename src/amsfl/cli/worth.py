@@ -8,11 +8,10 @@ import typer
 from amsfl.cli.output import AsJson, print_json, print_table, say, screen
 from amsfl.core import UserError
 from amsfl.record import read_run
-from amsfl.worth.costs import ClientCost, client_costs
-from amsfl.worth.statement import WorthStatement, losers, sentence, worst_tenth
 
 if TYPE_CHECKING:
     from amsfl.study.what_if import WhatIf
+    from amsfl.worth.costs import ClientCost
 
 HEAD = ("client", "adds", "90% interval", "missed", "own", "joining", "seconds", "kind")
 LEFT = ("client", "kind")  # columns of words
@@ -45,6 +44,8 @@ def worth(
 ) -> None:
     """Say what each client added to the model and what it cost; with a flag, what would have changed."""
     from amsfl.study.what_if import what_if
+    from amsfl.worth.costs import ClientCost, client_costs
+    from amsfl.worth.statement import WorthStatement, losers, sentence, worst_tenth
 
     if without and len(without) > 1:
         raise UserError("--without takes one client; ask again for each of the others.")
@@ -98,7 +99,7 @@ def _cells(each: Any, cost: Any) -> list[str]:
     ]
 
 
-def _cost_cells(name: str, cost: ClientCost) -> list[str]:
+def _cost_cells(name: str, cost: "ClientCost") -> list[str]:
     return [name, *("" if value is None else f"{value:.4g}" for value in cost)]
 
 

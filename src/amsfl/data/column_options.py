@@ -33,9 +33,6 @@ class ColumnOptions:
         return split_names(self.missing)
 
 
-column_options = ColumnOptions  # by the name that others have written
-
-
 def columns_asked(options: ColumnOptions, known: Collection[str]) -> dict[str, str]:
     """By the name of a column, how the user wants it read: '' as it looks, `drop` not at all."""
     asked = dict.fromkeys(split_names(options.keep, known), "")

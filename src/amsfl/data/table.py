@@ -46,7 +46,7 @@ def load_table(
         client_column: Column of a row's owner; by default one of the usual names.
         holdout: Share of rows to judge by.
         seed: Of the split.
-        options: How columns are to be read, from `amsfl.data.column_options.column_options`.
+        options: How columns are to be read, from `amsfl.data.column_options.ColumnOptions`.
         task: `auto`, `classification` or `regression`: what the label is.
 
     Returns:

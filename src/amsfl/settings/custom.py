@@ -7,7 +7,7 @@ from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Transmit, UserError
 from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset, load_table
-from amsfl.data.column_options import column_options
+from amsfl.data.column_options import ColumnOptions
 from amsfl.data.raw_table import Frame
 from amsfl.engines.models import Model
 from amsfl.methods import Method
@@ -64,7 +64,7 @@ def table_of(settings: JsonMapping, given: Dataset | Frame | None) -> tuple[Json
         return rest, given  # type: ignore[return-value]  # check_dataset refuses all else
     settings_of_table = {key: rest.pop(key) for key in OF_TABLES if rest.get(key) is not None}
     columns = {key: settings_of_table.pop(key) for key in COLUMN_SETTINGS if key in settings_of_table}
-    return rest, load_table(given, options=column_options(**columns), **settings_of_table)
+    return rest, load_table(given, options=ColumnOptions(**columns), **settings_of_table)
 
 
 def split_custom(
