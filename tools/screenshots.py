@@ -4,7 +4,7 @@
     mkdocs build --strict
     python tools/screenshots.py report=results/compare/report.html docs=site/index.html
 
-NAME=PAGE is a file or the address of a page that is being served (the watch page's). Needs selenium, chromium
+NAME=PAGE is a file. Needs selenium, chromium
 and chromedriver, as the tests of pages do.
 """
 

@@ -79,7 +79,6 @@ REFUSED = [  # mistakes that need no extra: each command's error path
     ["evaluate", "nowhere", "rows.csv"],
     ["explain", "nowhere", "rows.csv"],
     ["export", "nowhere", "--to", "sklearn"],
-    ["watch", "rows.xlsx"],
     ["verify", "nowhere"],
     ["plan", "none.csv"],
     ["check", "nowhere"],

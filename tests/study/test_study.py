@@ -285,5 +285,5 @@ def test_a_round_without_finite_readings_is_kept_for_the_study():
         steps=[1, 1],
         readings={"grad_sq": [None, 1.234567], "diff_sq": [0.5, None]},
     )
-    kept = store.live_round(before, "accuracy")
+    kept = store.trimmed(before, "accuracy")
     assert kept.readings == {"grad_sq": [None, 1.2346], "diff_sq": [0.5, None]}

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 import amsfl
 from amsfl.cli.app import app
 from amsfl.data import Dataset
-from amsfl.report.live.follow import Follower
 
 pytestmark = pytest.mark.torture
 
@@ -52,21 +51,4 @@ def test_it_ends_and_is_reported(size: str, tmp_path: Path) -> None:
     reported = time.process_time()
     page = (tmp_path / "report" / "report.html").stat().st_size
     assert page < 20_000_000
-    events = watched(tmp_path / "run")
-    seen = time.process_time()
-    assert events == result.summary.rounds
-    print(
-        f"{size}: run {ran - began:.0f} s, report {reported - ran:.0f} s of {page / 1e6:.1f} MB, "
-        f"watch {seen - reported:.1f} s"
-    )
-
-
-def watched(where: Path) -> int:
-    """Rounds that the page of a run asks for, from its first look to its last."""
-    follower, cursor, count, more = Follower(where), "", 0, True
-    while more:
-        answer = follower.news(cursor)
-        cursor, more = answer["cursor"], answer["more"]
-        count += len(answer["events"])
-    assert not follower.problem
-    return count
+    print(f"{size}: run {ran - began:.0f} s, report {reported - ran:.0f} s of {page / 1e6:.1f} MB")

@@ -38,7 +38,7 @@ COMMANDS = {  # the first page of --help: one story from a table to real clients
     ),
     "The model of a run": (predict.evaluate, predict.explain, predict.export),
     "Runs and studies": (
-        *(studies.reproduce, studies.report, run.resume, records.watch, records.verify, studies.tune),
+        *(studies.reproduce, studies.report, run.resume, records.verify, studies.tune),
         *(studies.sweep, worth.worth, records.check, bench.bench),
     ),
     "Real clients": (plan.plan, calibrate.calibrate, forecast.forecast, deploy.supernode, deploy.doctor),

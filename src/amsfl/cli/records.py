@@ -1,7 +1,5 @@
-"""`amsfl verify`, `check` and `watch`: what a record says, whole or not, ended or not."""
+"""`amsfl verify` and `check`: what a record says, whole or not, ended or not."""
 
-import webbrowser
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +9,6 @@ from rich.text import Text
 
 from amsfl import record
 from amsfl.cli.output import AsJson, plain, print_json, say, screen
-from amsfl.core import UserError
 
 VERDICT = {True: ("holds", "green"), False: ("fails", "red"), None: ("cannot be told", "dim")}
 
@@ -67,27 +64,3 @@ def verify(
             say(f"{'whole  ' if part.good else 'DAMAGED'}  {part.what}: {part.said}")
     if not report.good:
         raise typer.Exit(1)
-
-
-def watch(
-    folder: Annotated[
-        Path, typer.Argument(help="the folder of a run, a study or a Flower server; it need not exist yet")
-    ],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="port of the page; 0: any that is free")] = 0,
-    show: Annotated[bool, typer.Option("--open", help="open the page in your browser")] = False,
-) -> None:
-    """Show a run, a study or real clients on a web page while they work: scores, steps, who is late.
-
-    It reads the folder and writes nothing; only this machine can reach it. Ctrl-C ends it.
-    """
-    from amsfl.report.live.serve import WatchServer
-
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{str(folder)!r} is a file; name the folder of a run, a study or a server.")
-    with WatchServer(folder, port) as server:
-        screen().print(f"Watching {plain(str(folder))}: {server.address}", soft_wrap=True)
-        screen().print("Ctrl-C ends it; the run goes on without it.")
-        if show:
-            webbrowser.open(server.address)
-        with suppress(KeyboardInterrupt):
-            server.serve_forever()

@@ -1,7 +1,6 @@
 """A study's folder: study.toml, and trials/ENTRY/FIRST-LAST.jsonl, each written whole or not at all."""
 
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
@@ -12,7 +11,6 @@ from amsfl.record.lock import Lock
 from amsfl.record.schema import Manifest, RoundRecord, StudyRecord, Summary, TrialRecord
 
 SETTINGS, TRIALS = folder.SETTINGS["study"], "trials"
-RUNNING = "running.jsonl"  # rounds of trials that are under way, for whoever watches; not kept
 
 
 class StudyWriter(folder.RecordWriter):
@@ -20,32 +18,6 @@ class StudyWriter(folder.RecordWriter):
 
     def __init__(self, where: Path, lock: Lock):
         super().__init__(where, lock, "study")
-        self.crc = running_start(self.manifest)
-        self.over()  # what a killed process left
-
-    def close(self) -> None:
-        self.over()
-        super().close()
-
-    def running(self, entry: str, trial: int, record: RoundRecord) -> None:
-        """Write a round of a running trial for `amsfl watch`; it is removed when the trial is saved.
-
-        An error of the disk is ignored here: it will show when the trials are saved.
-        """
-        if RUNNING not in self.manifest.files:
-            return
-        row = {"entry": entry, "trial": trial, "round": _short(record)}
-        with suppress(OSError):
-            line, crc = sealed_text.seal_line(row, self.crc)
-            disk.append(self.where / RUNNING, line)
-            self.crc = crc
-
-    def over(self) -> None:
-        """Remove the rounds of running trials: those are saved now, or stopped."""
-        self.crc = running_start(self.manifest)
-        if RUNNING in self.manifest.files:
-            with suppress(OSError):
-                (self.where / RUNNING).unlink(missing_ok=True)
 
     def finished(self, entry: str) -> list[TrialRecord]:
         return read_entry(self.where, self.manifest, entry)
@@ -64,14 +36,13 @@ class StudyWriter(folder.RecordWriter):
             lines.append(line)
         disk.make_folder(path.parent)
         disk.write_atomically(path, b"".join(lines))
-        self.over()
 
 
 def create(where: Path, manifest: Manifest, old: Manifest | None, lock: Lock) -> StudyWriter:
     """A new study, in place of the old one if there is one; `lock` is held by now."""
     for entry in manifest.methods:
         disk.safe_name(entry, "The method's entry")
-    folder.start_record(where, manifest._replace(files=[SETTINGS, RUNNING]), old)
+    folder.start_record(where, manifest._replace(files=[SETTINGS]), old)
     return StudyWriter(where, lock)
 
 
@@ -138,7 +109,3 @@ def _short(record: RoundRecord) -> Json:
     return {
         key: value for key, value in record._asdict().items() if value == value and value != none.get(key)
     }
-
-
-def running_start(manifest: Manifest) -> int:
-    return _start(manifest, RUNNING)

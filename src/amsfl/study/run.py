@@ -116,7 +116,6 @@ def _watcher(
     home: StudyWriter, block: TrialBlock, watch: Watch | None, callbacks: Sequence[RunCallbacks], key: str
 ) -> Callable[[int, RoundRecord], None]:
     def watcher(place: int, record: RoundRecord) -> None:
-        home.running(block.entry, block.trials[place], store.live_round(record, key))
         if callbacks:
             callbacks[place].on_round(record)
         if watch:

@@ -17,7 +17,6 @@ from amsfl.study.settings import Study
 PLACES = {"data_dir"}  # where the user keeps things: no part of a study, and of no use elsewhere
 FREE = ("trials", "title", "reference")  # what may change when a study goes on
 METRICS = ("accuracy", "macro_f1", "r2", "mae", "rmse")  # of a round; the summary has the last one's whole
-SEEN = ("why", "client_seconds")  # of a plan
 READINGS = ("grad_sq", "diff_sq")  # enough for the drift of a client's gradient
 
 
@@ -28,7 +27,7 @@ def open_folder(where: Path, study: Study, dataset: Dataset, force: bool = False
     """
     fresh = manifest(study, dataset)
     with lock_for_writer(where) as lock:
-        old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS, on_disk.RUNNING), ["study"], True)
+        old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS), ["study"], True)
         if old is None:
             return on_disk.create(where, fresh, None, lock)
         changed = differences(old.settings, fresh.settings) + differences(old.made_from, fresh.made_from)
@@ -161,12 +160,6 @@ def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
         arrived=[float(f"{value:.6g}") for value in record.arrived],
         dropped=record.dropped,
     )
-
-
-def live_round(record: RoundRecord, score: str) -> RoundRecord:
-    """A round of a running trial, for `amsfl watch`: also why the plan is as it is."""
-    plan = {key: value for key, value in record.plan.items() if key in SEEN}
-    return trimmed(record, score)._replace(plan=plan)
 
 
 def differences(old: Json, new: Json, path: tuple[str, ...] = ()) -> list[str]:

@@ -12,7 +12,7 @@ from markupsafe import Markup
 from amsfl.core.version import VERSION
 from amsfl.report.draw.drawing import Picture
 
-FOLDERS = (Path(__file__).parent, Path(__file__).parent.parent / "live")
+FOLDER = Path(__file__).parent
 
 
 class Page(NamedTuple):
@@ -20,10 +20,8 @@ class Page(NamedTuple):
     policy: str  # Content-Security-Policy: our own style and script by their hashes
 
 
-def page(
-    template: str, styles: Sequence[str], scripts: Sequence[str], connects: bool = False, **values: Any
-) -> Page:
-    """Fill a template; only a page that `connects` may talk to its server.
+def page(template: str, styles: Sequence[str], scripts: Sequence[str], **values: Any) -> Page:
+    """Fill a template.
 
     All values are escaped; only our own files are marked as safe.
     """
@@ -32,8 +30,7 @@ def page(
         f"default-src 'none'; script-src 'sha256-{_hash(script)}'; style-src 'sha256-{_hash(style)}'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    policy += "; connect-src 'self'" if connects else ""
-    templates = Environment(loader=FileSystemLoader(FOLDERS), autoescape=True, undefined=StrictUndefined)
+    templates = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined)
     own = {"policy": policy, "style": style, "script": script, "version": VERSION}
     text = templates.get_template(template).render(**own, **values)
     return Page(text, policy)
@@ -46,8 +43,7 @@ def figure(picture: Picture) -> dict[str, str]:
 
 
 def _own_files(names: Sequence[str]) -> Markup:
-    paths = [next(folder / name for folder in FOLDERS if (folder / name).exists()) for name in names]
-    return Markup("\n".join(path.read_text(encoding="utf-8") for path in paths))
+    return Markup("\n".join((FOLDER / name).read_text(encoding="utf-8") for name in names))
 
 
 def _hash(text: str) -> str:
