@@ -28,7 +28,7 @@ from speedups import ABLATIONS, RATES, STEPS, WORK
 ROUNDS = 150
 Keep = Callable[[RunConfig, Result], Row]
 RIVALS = ("fedavg", "fedavg+exp", "fedprox", "feddyn", "scaffold")
-PEERS = ("fedavgm", "fedadam", "fedyogi", "feddua", "fedsps", "delta-sgd")  # they adapt in their own ways
+PEERS = ("fedavgm", "fedadam", "fedyogi", "fedsps", "delta-sgd")  # they adapt in their own ways
 SEVEN = ((0.05, 5), (0.05, 20), (0.2, 5), (0.2, 20), (0.8, 5), (0.8, 20), (1.0, 2))  # lr, steps
 TUNED, DEFAULTS = "fedavg, seven settings", "fedavg, our defaults"
 HELD_BACK = {"nothing held back": {"held_back": 0.0}}  # a setting, not an option of the method

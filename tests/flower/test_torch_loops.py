@@ -244,7 +244,7 @@ def test_optimizer_state_survives_without_pickle() -> None:
 
 # -- which methods -------------------------------------------------------------------------------------
 
-REFUSED = {"fedprox", "scaffold", "feddyn", "fedcsda", "fedsps", "qffl", "delta-sgd", "fedasync"}
+REFUSED = {"fedprox", "scaffold", "feddyn", "fedcsda", "fedsps", "delta-sgd", "fedasync"}
 
 
 @pytest.mark.parametrize("name", methods.METHODS.table)

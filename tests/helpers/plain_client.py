@@ -15,7 +15,6 @@ PLAIN = (
     "fedavgm",
     "fedadam",
     "fedyogi",
-    "feddua",
     "fedbuff",
     "fedcompass",
     "amsfl-paper",
@@ -112,8 +111,6 @@ class Rule:
         if self.method == "amsfl":
             times = self.order.get("cut", 1.0) * self.option("polyak")
             return min(self.eta, max(0.0, times * loss / (dot(g, g) + 1e-20)))
-        if self.method == "qffl":
-            return min(self.eta, self.option("rate") * max(0.0, loss) ** self.option("q"))
         if self.method == "delta-sgd":
             length, growth = self.eta, 1.0
             if self.last:
@@ -174,7 +171,7 @@ def last_step(order, node, a, v):
 def train(message, context):
     started = time.monotonic()
     order, node = dict(message.content["order"]), context.node_config["partition-id"]
-    known = (*PLAIN, "fedprox", "fedasync", "scaffold", "feddyn", "fedsps", "qffl", "delta-sgd", "amsfl")
+    known = (*PLAIN, "fedprox", "fedasync", "scaffold", "feddyn", "fedsps", "delta-sgd", "amsfl")
     if order["method"] not in known or order["transmit"]:
         raise ValueError(f"I do not know {order['method']} {order['transmit']}")
     a, c, v = (read(message.content, "model", name) for name in ("anchor", "server", "direction"))

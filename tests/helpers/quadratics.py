@@ -160,19 +160,6 @@ def paper_fedopt(clients, x, rounds, lr, yogi, rate=0.03, beta1=0.9, beta2=0.99,
     return x
 
 
-def paper_feddua(clients, x, rounds, lr, beta2=0.99, epsilon=1e-3):
-    """Mirror descent in the metric G: the step that is best for -s sum p ||d||^2 + s^2 ||D||_{1/G}^2."""
-    v = np.zeros_like(x)
-    for cohort, steps in rounds:
-        share, each, delta = mean_deltas(clients, x, cohort, steps, lr)
-        v = beta2 * v + (1 - beta2) * delta**2
-        metric = np.diag(np.sqrt(v) / np.sqrt(v).mean() + epsilon)
-        gained = sum(p * (d @ d) for p, d in zip(share, each, strict=True))
-        dual = np.linalg.solve(metric, delta)
-        x = x + max(1.0, gained / (2 * delta @ dual)) * dual
-    return x
-
-
 def paper_fedasync(clients, x, rounds, lr, alpha=0.6, rho=0.005):
     """Algorithm 1 of arXiv 1903.03934 where all begin from the newest model: x is mixed with their mean."""
     for each in rounds:
@@ -208,9 +195,7 @@ PAPER = {
     "fedavgm": paper_fedavgm,
     "fedadam": lambda *args: paper_fedopt(*args, yogi=False),
     "fedyogi": lambda *args: paper_fedopt(*args, yogi=True),
-    "feddua": paper_feddua,
     "fedsps": paper_fedavg,  # its server is FedAvg's; its strides are tested by hand
-    "qffl": paper_fedavg,  # its server is FedAvg's; its strides are tested by hand
     "delta-sgd": paper_fedavg,  # its server is FedAvg's, too; its steps are tested by hand
     "amsfl": paper_fedavg,
     "amsfl-steps": paper_fedavg,

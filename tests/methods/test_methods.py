@@ -28,8 +28,6 @@ BY_HAND = {
     "fedadam": (2 + 0.03 * 0.0875 / ((0.99e-6 + 0.01 * 0.765625) ** 0.5 + 1e-3), {}),
     # v = 1e-6 < D^2, so v grows by 0.01 D^2
     "fedyogi": (2 + 0.03 * 0.0875 / ((1e-6 + 0.01 * 0.765625) ** 0.5 + 1e-3), {}),
-    # one coordinate has no metric: s D / G = sum w d^2 / (2 D), with sum w d^2 = 1/4 + 3/4 * 9/4
-    "feddua": (2 + 1.9375 / 1.75, {}),
     # 2 + 0.6 * 7/8
     "fedasync": (2.525, {"rho": 0.0}),
     # each counts the same: 2 + (-1 + 3/2) / 2
@@ -37,7 +35,6 @@ BY_HAND = {
     # 2 + 0.9 * 7/8, shares as they are
     "fedcompass": (2.7875, {}),
     "fedsps": (2.875, {}),
-    "qffl": (2.875, {}),
     "delta-sgd": (2.875, {}),
     # mu = 1: client 1's second step has gradient (3-4) + (3-2) = 0, so d_1 = 1: 2 - 1/4 + 3/4
     "fedprox": (2.5, {"mu": 1.0}),
@@ -203,13 +200,6 @@ def test_delta_sgd_by_hand():
     assert (
         make("delta-sgd", {"adam": 0.03}).arithmetic.aggregate is not make("delta-sgd").arithmetic.aggregate
     )
-
-
-def test_qffl_stride_grows_with_the_loss():
-    """rate loss^q: 0.05 * 2, 0.05 * 2^2; q = 0 is the rate itself; a loss below zero moves nothing."""
-    strides = [make("qffl", {"q": q}).arithmetic.stride(2.0, 9.0) for q in (1.0, 2.0, 0.0)]
-    assert strides == pytest.approx([0.1, 0.2, 0.05])
-    assert make("qffl").arithmetic.stride(-1.0, 9.0) == 0
 
 
 def test_fedsps_stride_is_the_papers():
@@ -493,7 +483,7 @@ def test_invalid_server_optimizers():
     from amsfl.simulation import CustomParts, make_config
     from amsfl.simulation.components import method_of
 
-    for name in ("fedadam", "fedavgm", "fedyogi", "feddua"):
+    for name in ("fedadam", "fedavgm", "fedyogi"):
         with pytest.raises(UserError, match="server optimizer"):
             method_of(make_config({"method": name, "server_optimizer": "adam"}), CustomParts())
     with pytest.raises(UserError, match="2 server optimizers"):

@@ -17,13 +17,11 @@ from amsfl.methods.fedavgm import fedavgm
 from amsfl.methods.fedbuff import fedbuff
 from amsfl.methods.fedcompass import fedcompass
 from amsfl.methods.fedcsda import fedcsda
-from amsfl.methods.feddua import feddua
 from amsfl.methods.feddyn import feddyn
 from amsfl.methods.fednova import fednova
 from amsfl.methods.fedprox import fedprox
 from amsfl.methods.fedsps import fedsps
 from amsfl.methods.fedyogi import fedyogi
-from amsfl.methods.qffl import qffl
 from amsfl.methods.scaffold import scaffold
 from amsfl.methods.server_optimizer import SERVER_OPTIMIZERS, only_one, optimize
 
@@ -41,9 +39,7 @@ METHODS: Kind[Method] = Kind(
         "fedavgm": fedavgm,
         "fedadam": fedadam,
         "fedyogi": fedyogi,
-        "feddua": feddua,
         "fedsps": fedsps,
-        "qffl": qffl,
         "delta-sgd": deltasgd,
         "fedasync": fedasync,
         "fedbuff": fedbuff,
