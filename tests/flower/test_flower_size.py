@@ -15,7 +15,7 @@ from amsfl import methods
 from amsfl.core import Total, Verdict
 from amsfl.flower import arrays, internals, vector_files
 from amsfl.flower.server import pieces
-from amsfl.methods.extrapolate import extrapolate
+from amsfl.methods import extrapolate
 from amsfl.record import tensors
 
 TOOL = Path(__file__).parents[2] / "tools" / "server_memory.py"

@@ -1,6 +1,6 @@
 """Federated methods: pure arithmetic on flat vectors, one file each, one table for all."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from inspect import signature
 
 from amsfl.core import Kind, UserError
@@ -9,21 +9,20 @@ from amsfl.methods.arithmetic import Arithmetic, Distillation, Number, Vector, t
 from amsfl.methods.base import Cost, Facts, Method, Variant
 from amsfl.methods.client_momentum import with_momentum
 from amsfl.methods.deltasgd import deltasgd
-from amsfl.methods.extrapolate import extrapolate
-from amsfl.methods.fedadam import fedadam
-from amsfl.methods.fedasync import fedasync
-from amsfl.methods.fedavg import fedavg
-from amsfl.methods.fedavgm import fedavgm
-from amsfl.methods.fedbuff import fedbuff
-from amsfl.methods.fedcompass import fedcompass
 from amsfl.methods.fedcsda import fedcsda
-from amsfl.methods.feddyn import feddyn
-from amsfl.methods.fednova import fednova
-from amsfl.methods.fedprox import fedprox
 from amsfl.methods.fedsps import fedsps
-from amsfl.methods.fedyogi import fedyogi
-from amsfl.methods.scaffold import scaffold
-from amsfl.methods.server_optimizer import SERVER_OPTIMIZERS, only_one, optimize
+from amsfl.methods.known import extrapolate, fedavg, feddyn, fednova, fedprox, scaffold
+from amsfl.methods.late import fedasync, fedbuff, fedcompass
+from amsfl.methods.server_optimizers import (
+    ServerOptimizer,
+    adam,
+    fedadam,
+    fedavgm,
+    fedyogi,
+    heavy_ball,
+    optimize,
+    yogi,
+)
 
 METHODS: Kind[Method] = Kind(
     "method",
@@ -48,6 +47,12 @@ METHODS: Kind[Method] = Kind(
         "amsfl-steps": planned_steps,
         "amsfl-paper": paper,
     },
+)
+SERVER_OPTIMIZERS: Kind[ServerOptimizer] = Kind(
+    "server optimizer",
+    "server_optimizers",
+    ServerOptimizer,
+    {"momentum": heavy_ball, "adam": adam, "yogi": yogi},
 )
 names = METHODS.names
 
@@ -84,7 +89,7 @@ def options(name: str, chosen: Mapping[str, float]) -> dict[str, float]:
     return {each.name: float(each.default) for each in own} | dict(chosen)
 
 
-def server_optimizer(text: str) -> Method | None:
+def server_optimizer(text: str) -> ServerOptimizer | None:
     """A server's optimizer by its name and numbers.
 
     Args:
@@ -93,6 +98,12 @@ def server_optimizer(text: str) -> Method | None:
     Returns:
         The optimizer, or None for an empty text.
     """
+
+    def only_one(several: Sequence[ServerOptimizer]) -> ServerOptimizer:
+        raise UserError(
+            f"{len(several)} server optimizers: one takes the server's step; leave the others out."
+        )
+
     return SERVER_OPTIMIZERS.chained(text, only_one)
 
 
@@ -117,13 +128,13 @@ def for_own_optimizers(method: Method) -> Method:
 
 __all__ = [
     "METHODS",
-    "SERVER_OPTIMIZERS",
     "Arithmetic",
     "Cost",
     "Distillation",
     "Facts",
     "Method",
     "Number",
+    "ServerOptimizer",
     "Variant",
     "Vector",
     "extrapolate",

@@ -2,9 +2,9 @@
 
 from amsfl.methods.arithmetic import Arithmetic, Number, tuned_over
 from amsfl.methods.base import Method
-from amsfl.methods.fedadam import fedadam
-from amsfl.methods.fedavg import fedavg
+from amsfl.methods.known import fedavg
 from amsfl.methods.operators import least
+from amsfl.methods.server_optimizers import fedadam
 
 
 def deltasgd(gamma: float = 2.0, delta: float = 0.1, adam: float = 0.0) -> Method:
