@@ -1,49 +1,130 @@
-"""How readable the package is, in numbers: python tools/house.py [ANOTHER CHECKOUT].
+"""How large and how readable the project is, in numbers: python tools/house.py [ANOTHER CHECKOUT].
 
-Lines, files, class names that stand for several classes, annotations with Any, functions of seven or more
-parameters, long files, and the files that one FedAvg round on the loop engine passes.
+--budget: fail where a number is above its limit in tools/budget.toml; --lower: bring limits down to what is.
+--seconds S: besides, that the README's test command took S processor seconds in all.
 """
 
+import argparse
 import ast
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parents[1]
+BUDGET = HERE / "tools" / "budget.toml"
 LONG, MANY = 250, 7
-# run in a process of its own, so that another checkout's package can be measured: one round at rest, then one
-# round watched; prints every file of the package that a function was called in
+TESTS = "processor seconds of the README's test command"
+BESIDE = ("studies", "benchmarks", "tools", "examples")
+RECORDS = ("NamedTuple", "BaseModel", "TypedDict")
+# In a process of its own, so that another checkout can be measured: a run that compiles, then one whose third
+# round is watched. Prints every function of the package that was called in it, and its file.
 ROUND = """
-import sys, importlib, pathlib
+import pathlib, sys, threading
 import amsfl
-settings = dict(method="fedavg", data="digits", engine="loop", progress=False, seed=1)
-amsfl.run(rounds=1, **settings)
-files, watched = set(), []
+method, engine = sys.argv[1:]
+settings = dict(method=method, data="digits", engine=engine, seed=1, progress=False, rounds=4)
+amsfl.run(**settings)
+called, finished = set(), []
 def profile(frame, event, argument):
-    if event == "call" and len(watched) == 1:
-        files.add(frame.f_code.co_filename)
-def watch(record):
-    watched.append(record)
+    if event == "call" and len(finished) == 2:
+        called.add((frame.f_code.co_filename, frame.f_code.co_qualname))
+threading.setprofile(profile)
 sys.setprofile(profile)
-amsfl.run(rounds=3, watch=watch, **settings)
+amsfl.run(watch=finished.append, **settings)
 sys.setprofile(None)
 home = str(pathlib.Path(amsfl.__file__).parent)
-print("\\n".join(sorted(f[len(home) + 1:] for f in files if f.startswith(home))))
+print("\\n".join(f"{file[len(home) + 1:]} {name}" for file, name in sorted(called) if file.startswith(home)))
 """
 
 
-def trees(package: Path) -> dict[Path, ast.Module]:
+def python_lines(*folders: Path) -> int:
+    return sum(len(path.read_text("utf-8").splitlines()) for top in folders for path in top.rglob("*.py"))
+
+
+def parse(package: Path) -> dict[Path, ast.Module]:
     return {path: ast.parse(path.read_text("utf-8")) for path in sorted(package.rglob("*.py"))}
 
 
-def repeated_classes(parsed: dict[Path, ast.Module]) -> dict[str, int]:
-    """Class names that more than one class has, and how many."""
-    nodes = [node for tree in parsed.values() for node in ast.walk(tree)]
-    counts = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
-    return {name: count for name, count in counts.items() if count > 1}
+def classes(parsed: dict[Path, ast.Module]) -> Iterator[ast.ClassDef]:
+    for tree in parsed.values():
+        yield from (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+
+
+def twins(parsed: dict[Path, ast.Module]) -> list[str]:
+    """Names that several classes have."""
+    return [name for name, count in Counter(each.name for each in classes(parsed)).items() if count > 1]
+
+
+def records(parsed: dict[Path, ast.Module]) -> int:
+    """Classes that are fields above all: named tuples, dataclasses, pydantic's models, and their heirs."""
+    every = list(classes(parsed))
+    known = set(RECORDS)
+    while new := {
+        each.name
+        for each in every
+        if each.name not in known
+        and (
+            any(ast.unparse(base).split("[")[0].split(".")[-1] in known for base in each.bases)
+            or any("dataclass" in ast.unparse(line) for line in each.decorator_list)
+        )
+    }:
+        known |= new
+    return sum(each.name in known for each in every)
+
+
+def settings(parsed: dict[Path, ast.Module]) -> int:
+    """Names that pydantic's Field describes, in amsfl.settings."""
+    fields = (
+        line
+        for each in classes({path: tree for path, tree in parsed.items() if path.parent.name == "settings"})
+        for line in each.body
+        if isinstance(line, ast.AnnAssign) and line.value is not None and "Field(" in ast.unparse(line)
+    )
+    return len({ast.unparse(line.target) for line in fields})
+
+
+def output(root: Path, *arguments: str) -> str:
+    env = os.environ | {"PYTHONPATH": str(root / "src"), "COLUMNS": "200"}
+    return subprocess.run(
+        [sys.executable, *arguments], env=env, check=True, capture_output=True, text=True
+    ).stdout
+
+
+def words(paths: Iterator[Path]) -> int:
+    return sum(len(path.read_text("utf-8").split()) for path in paths)
+
+
+def round_of(root: Path, method: str, engine: str) -> tuple[list[str], int]:
+    """The files that one round passes, and how many functions."""
+    lines = output(root, "-c", ROUND, method, engine).splitlines()
+    return sorted({line.split()[0] for line in lines}), len(lines)
+
+
+def measured(root: Path, parsed: dict[Path, ast.Module]) -> dict[str, int]:
+    """What has a limit."""
+    fedavg, fedavg_functions = round_of(root, "fedavg", "loop")
+    default, default_functions = round_of(root, "amsfl", "jax")
+    print("a FedAvg round passes", *fedavg, "\na default round passes", *default, "\n")
+    return {
+        "lines of src": python_lines(root / "src"),
+        "files of src": len(parsed),
+        "records in src": records(parsed),
+        "settings": settings(parsed),
+        "commands": len(re.findall(r"^│ +[a-z][a-z-]+ {2,}\S", output(root, "-m", "amsfl", "--help"), re.M)),
+        "lines of tests": python_lines(root / "tests"),
+        "lines of studies, benchmarks, tools, examples": python_lines(*(root / each for each in BESIDE)),
+        "words of docs": words((root / "docs").rglob("*.md")),
+        "words of README": words(iter([root / "README.md"])),
+        "files of a FedAvg round, loop": len(fedavg),
+        "functions of a FedAvg round, loop": fedavg_functions,
+        "files of a default round, jax": len(default),
+        "functions of a default round, jax": default_functions,
+    }
 
 
 def annotations(tree: ast.Module) -> Iterator[ast.expr]:
@@ -54,44 +135,53 @@ def annotations(tree: ast.Module) -> Iterator[ast.expr]:
             yield node.returns
 
 
-def is_any(annotation: ast.expr) -> bool:
-    return any(isinstance(node, ast.Name) and node.id == "Any" for node in ast.walk(annotation))
-
-
-def long_signatures(parsed: dict[Path, ast.Module]) -> list[str]:
+def many_parameters(tree: ast.Module) -> int:
     """Functions of seven or more parameters, `self` not counted."""
-    names = []
-    for path, tree in parsed.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-                if sum(each.arg not in ("self", "cls") for each in arguments) >= MANY:
-                    names.append(f"{path.name}:{node.name}")
-    return names
+    found = 0
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            found += sum(each.arg not in ("self", "cls") for each in arguments) >= MANY
+    return found
 
 
-def files_of_a_round(source: Path) -> list[str]:
-    env = os.environ | {"PYTHONPATH": str(source)}
-    return subprocess.run(
-        [sys.executable, "-c", ROUND], env=env, check=True, capture_output=True, text=True
-    ).stdout.split()
+def show_readable(parsed: dict[Path, ast.Module]) -> None:
+    """What has no limit, but says how readable it is."""
+    every = [ast.unparse(each) for tree in parsed.values() for each in annotations(tree)]
+    loose = sum(bool(re.search(r"\bAny\b", each)) for each in every) / len(every)
+    long = sum(len(path.read_text("utf-8").splitlines()) > LONG for path in parsed)
+    print(f"{len(twins(parsed)):>8} class names of several classes", *twins(parsed))
+    print(f"{loose:8.1%} annotations with Any")
+    print(f"{sum(map(many_parameters, parsed.values())):>8} functions of {MANY} and more parameters")
+    print(f"{long:>8} files over {LONG} lines")
 
 
 def main() -> None:
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE
-    parsed = trees(root / "src" / "amsfl")
-    lines = {path: len(path.read_text("utf-8").splitlines()) for path in parsed}
-    every = [each for tree in parsed.values() for each in annotations(tree)]
-    twins, signatures = repeated_classes(parsed), long_signatures(parsed)
-    passed = files_of_a_round(root / "src")
-    print(f"lines of src                     {sum(lines.values()):,}")
-    print(f"files of src                     {len(parsed)}")
-    print(f"class names of several classes   {len(twins)} {' '.join(twins)}")
-    print(f"annotations with Any             {sum(map(is_any, every)) / len(every):.1%}")
-    print(f"functions of {MANY}+ parameters      {len(signatures)}")
-    print(f"files over {LONG} lines            {sum(count > LONG for count in lines.values())}")
-    print(f"files that one round passes      {len(passed)}")
-    print("\n".join(f"  {name}" for name in passed))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("root", nargs="?", type=Path, default=HERE)
+    parser.add_argument("--budget", action="store_true")
+    parser.add_argument("--lower", action="store_true")
+    parser.add_argument("--seconds", type=float)
+    asked = parser.parse_args()
+    parsed = parse(asked.root / "src")
+    numbers = measured(asked.root, parsed)
+    if asked.seconds is not None:
+        numbers[TESTS] = round(asked.seconds)
+    limits = tomllib.loads(BUDGET.read_text("utf-8")) if BUDGET.exists() else {}
+    for name, number in numbers.items():
+        print(f"{number:>8,} {name}" + (f" (at most {limits[name]:,})" if name in limits else ""))
+    show_readable(parsed)
+    if asked.lower:
+        limits |= {name: min(number, limits.get(name, number)) for name, number in numbers.items()}
+        lines = "".join(f'"{name}" = {limit}\n' for name, limit in limits.items())
+        BUDGET.write_text("# no number may rise: python tools/house.py --lower brings limits down\n" + lines)
+    over = [
+        f"{name} is {numbers[name]:,}, at most {limits[name]:,}"
+        for name in numbers
+        if numbers[name] > limits.get(name, 10**9)
+    ]
+    if asked.budget and over:
+        sys.exit(f"Too large: {'; '.join(over)}. Make it smaller, or make another number fall and say why.")
 
 
 if __name__ == "__main__":
