@@ -6,13 +6,10 @@ from collections.abc import Callable
 import numpy as np
 from claims import CLAIMS, recursion
 from claims.assumptions import ball_grad_bound
-from claims.claim import evaluate
+from claims.claim import Sides, evaluate, violations
 from claims.problems import Array, FederatedProblem
 from claims.random_problems import random_logistic, random_quadratics, random_trace
 from claims.trace import Trace, grad_bound
-
-from amsfl.theory import Sides
-from amsfl.theory.claim import violations
 
 KINDS: dict[str, Callable[[np.random.Generator, int], FederatedProblem]] = {
     "quadratic": random_quadratics,

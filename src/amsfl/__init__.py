@@ -64,7 +64,7 @@ _HOMES |= dict.fromkeys(("Remark", "UserError"), "amsfl.core")
 _ROOMS = (
     *("attack", "clock", "combine", "core", "data", "drift", "engines", "flower", "methods", "planning"),
     *("portable", "privacy", "protocol", "record", "report", "sampling", "schedule", "settings"),
-    *("simulation", "study", "theory", "track", "transmit", "worth"),
+    *("simulation", "study", "track", "transmit", "worth"),
 )
 
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from amsfl.theory.claim import Sides
-from claims.claim import corrected, printed
+from claims.claim import Sides, corrected, printed
 from claims.problems import Array, average, norm, spread, total
 from claims.trace import (
     Trace,

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from amsfl.theory.claim import Sides
 from claims.assumptions import contraction
-from claims.claim import corrected, printed
+from claims.claim import Sides, corrected, printed
 from claims.problems import Array, average, norm, total
 from claims.recursion import bias, drifted, residual, squares, work
 from claims.trace import Trace, errors, local_steps, mean_steps, reach

@@ -56,11 +56,9 @@ OWN = {  # flags that are no settings
     "deploy": "--slowdowns --step-seconds --tls --out --resume --json",
     "plan": "--curve --t-max --json --kind --set --set --budget --policy --clock",
     "resume": "--json --anyway --rounds --seconds --target --data-dir --checkpoint-every",
-    "verify": "--json",
     "predict": "--out --which",
     "export": "--to --out --which",
     "tune": "--methods --trials --config --level --out --quiet",
-    "check": "--json",
     "report": "--out --target",
     "bench": "--job --data-dir --repeat --rounds --json",
 }
@@ -71,7 +69,7 @@ def command_line(rng: Random, files: list[Path]) -> list[str]:
     """One command with a few flags, right and wrong."""
     name = rng.choice([*GROUPS, "plan", *OWN, rng.choice(["methods", "data", "profiles", *TEXTS])])
     line = [name]
-    if name in ("plan", "resume", "check", "report", "verify", "predict", "export"):
+    if name in ("plan", "resume", "report", "predict", "export"):
         right = [str(path) for path in files if path.name == "clients.csv"]
         line.append(right[0] if right and name == "plan" and rng.random() < 0.8 else _text(rng, files))
     if name == "predict":

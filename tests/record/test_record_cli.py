@@ -1,11 +1,10 @@
-"""What a user sees of the record: verify, runs that go further, folders that are taken, disks that refuse."""
+"""What a user sees of the record: runs that go further, folders that are taken, disks that refuse."""
 
 import json
 import re
 from pathlib import Path
 
 import pytest
-import record_small as small
 from federation_small import SMALL
 from torture import everything, fail_at
 from typer.testing import CliRunner
@@ -17,7 +16,6 @@ from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.record import disk
 from amsfl.record.lock import Lock
-from amsfl.record.verify import _of
 from amsfl.simulation import provenance
 
 QUICK = ["--data", "digits", "--model", "softmax", "--method", "fedavg", "--engine", "loop", "--steps", "2"]
@@ -54,8 +52,6 @@ def test_a_run_goes_further(call):
     first = next(r.round for r in kept.rounds if r.metrics["holdout"]["accuracy"] >= target)
     again = json.loads(call("resume", "a", "--target", target, "--json").stdout)
     assert (again["rounds"], again["rounds_to_target"], again["target"]) == (6, first, target)
-    said = call("verify", "a")
-    assert said.exit_code == 0 and "round 3: rounds 3, now 6" in said.stdout and "{" not in said.stdout
 
 
 def test_a_run_does_not_get_shorter_than_it_is(call):
@@ -64,11 +60,6 @@ def test_a_run_does_not_get_shorter_than_it_is(call):
     refused(call("resume", "a", "--rounds", 2), "3 rounds on record")
     assert everything(Path("a")) == before
     assert call("resume", "a", "--rounds", 3).exit_code == 0
-
-
-def test_a_study_with_more_trials_says_so():
-    grown = small.manifest()._replace(kind="study", changed=[{"trials": [2, 3]}])
-    assert "trials 2, now 3" in _of(grown)
 
 
 def test_a_report_that_broke_off_is_not_whole(tmp_path, monkeypatch):
@@ -93,22 +84,6 @@ def test_an_ended_run_that_is_resumed_keeps_its_summary(call):
     before = everything(Path("a"))
     assert call("resume", "a").exit_code == 0
     assert everything(Path("a")) == before, "also its times"
-
-
-def test_verify_says_what_can_be_saved(call):
-    call("run", *QUICK, "--rounds", 3, "--out", "a")
-    good = call("verify", "a")
-    assert good.exit_code == 0 and good.stdout.count("whole") == 6 and "3 rounds" in good.stdout
-    path = Path("a/summary.json")
-    path.write_text(path.read_text().replace('"rounds": 3', '"rounds": 2'))
-    bad = call("verify", "a", "--json")
-    found = {part["what"]: part for part in json.loads(bad.stdout)["findings"]}
-    assert bad.exit_code == 1 and not found["summary.json"]["good"] and found["rounds.jsonl"]["good"]
-    assert "'amsfl resume a' writes it again" in found["summary.json"]["said"]
-    refused(call("report", "a"), r"summary\.json' is damaged .* 'amsfl resume a' writes it again", 1)
-    assert call("resume", "a").exit_code == 0 and call("verify", "a").exit_code == 0, "as it said"
-    refused(call("verify", "nowhere"), "There is no folder 'nowhere'")
-    refused(call("verify", "."), "holds no record")
 
 
 def test_a_folder_that_is_being_written(call):

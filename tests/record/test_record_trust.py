@@ -89,7 +89,7 @@ def test_a_record_cannot_choose_what_is_run(
     manifest["settings"] |= {"method": "evilm:evil", "round_end": "evilm:evil"}
     (where / "record.json").write_bytes(sealed_text.seal(manifest))
     (where / "config.toml").unlink()
-    for command in (["resume", "run"], ["check", "run", "--leaves"], ["calibrate", "run"]):
+    for command in (["resume", "run"], ["explain", "run", "--leaves"], ["calibrate", "run"]):
         done = CliRunner().invoke(app, command)
         assert done.exit_code != 0 and not (tmp_path / "ran").exists(), command
 

@@ -1,6 +1,4 @@
-"""`amsfl bench` and `amsfl check` in miniature."""
-
-import json
+"""`amsfl bench` in miniature."""
 
 from typer.testing import CliRunner
 
@@ -21,15 +19,3 @@ def test_bench_in_miniature():
 def test_bench_command_refuses_other_jobs():
     done = CliRunner().invoke(app, ["bench", "--job", "Z"])
     assert done.exit_code == 2
-
-
-def test_check_says_what_a_run_supports(tmp_path):
-    runner = CliRunner()
-    options = ["--data", "digits", "--model", "softmax", "--method", "fedavg", "--rounds", "4", "--readings"]
-    assert runner.invoke(app, ["run", *options, "--out", str(tmp_path / "run")]).exit_code == 0
-    done = runner.invoke(app, ["check", str(tmp_path / "run"), "--json"])
-    assert done.exit_code == 0, done.output
-    found = json.loads(done.stdout)
-    assert {"name", "form", "holds"} <= set(found[0]) and any(claim["holds"] for claim in found)
-    assert runner.invoke(app, ["check", str(tmp_path / "run")]).exit_code == 0
-    assert runner.invoke(app, ["check", str(tmp_path)]).exit_code == 2

@@ -1,5 +1,7 @@
 """Corrected claims hold on thousands of random problems; the constants they use are what they say."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from claims import CLAIMS
@@ -157,3 +159,12 @@ def test_steps_of_the_wrong_shape_are_named():
     with pytest.raises(UserError, match="at least one"):
         record(p, np.zeros(1), np.array([[3, 0]]), 0.1)
     assert spread(np.zeros(1), 2).shape == (2, 1)
+
+
+def test_the_example_of_the_page_runs(capsys):
+    """docs/theory.md ends in a program: every corrected claim that it prints holds."""
+    page = (Path(__file__).parents[2] / "docs" / "theory.md").read_text(encoding="utf-8")
+    exec(page.split("```python\n")[1].split("```")[0], {})
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(" corrected " in line and line.startswith("True") for line in lines) > 15
+    assert not [line for line in lines if " corrected " in line and line.startswith("False")]

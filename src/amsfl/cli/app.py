@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from amsfl.cli import bench, calibrate, deploy, forecast, lists, plan, predict, records, run, studies, worth
+from amsfl.cli import bench, calibrate, deploy, forecast, lists, plan, predict, run, studies, worth
 from amsfl.cli.errors import Commands, sentences
 from amsfl.core.version import VERSION
 
@@ -38,8 +38,8 @@ COMMANDS = {  # the first page of --help: one story from a table to real clients
     ),
     "The model of a run": (predict.evaluate, predict.explain, predict.export),
     "Runs and studies": (
-        *(studies.reproduce, studies.report, run.resume, records.verify, studies.tune),
-        *(studies.sweep, worth.worth, records.check, bench.bench),
+        *(studies.reproduce, studies.report, run.resume, studies.tune),
+        *(studies.sweep, worth.worth, bench.bench),
     ),
     "Real clients": (plan.plan, calibrate.calibrate, forecast.forecast, deploy.supernode, deploy.doctor),
     "What there is": (lists.methods, lists.profiles),

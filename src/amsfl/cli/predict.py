@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from amsfl.cli.output import AsJson, plain, print_json
+from amsfl.cli.output import AsJson, plain, print_json, say
 from amsfl.core import Remark, UserError, nearest
 from amsfl.data.column_options import split_names
 from amsfl.data.raw_table import RawTable
@@ -83,10 +83,16 @@ def explain(
         typer.Argument(help="a table with the label; without one: what the run found on its hold-out"),
     ] = None,
     which: Which = "auto",
+    list_disclosed: Annotated[
+        bool, typer.Option("--leaves", help="list what left the clients in this run, and what protected it")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say which columns a run's model uses: the score lost where a column is shuffled within each client."""
     from amsfl import portable
+
+    if list_disclosed:
+        return _print_disclosed(run, as_json)
 
     importances = _recorded(run) if rows is None else portable.explain(portable.load(run, which), str(rows))
     if as_json:
@@ -95,6 +101,17 @@ def explain(
     typer.echo(f"{'R²' if score == 'r2' else score} lost where a column is shuffled:")
     for each in importances:
         typer.echo(f"{each.lost:8.4f} ± {each.deviation:.4f}  {plain(each.column)}")
+
+
+def _print_disclosed(run: Path, as_json: bool) -> None:
+    """Every quantity that left a client of a run."""
+    from amsfl.simulation.recorded_disclosure import leaves_of
+
+    leaves = leaves_of(run)
+    if as_json:
+        return print_json([leaf._asdict() for leaf in leaves])
+    for leaf in leaves:
+        say(f"{leaf.name}: {leaf.what}, {leaf.when}\n    protected by {leaf.protected}")
 
 
 def _recorded(run: Path) -> "list[Importance]":

@@ -1,6 +1,6 @@
 """What leaves a client, all of it, in one place: how often, and what protects it.
 
-`amsfl check --leaves`, docs/privacy.md and the tests of what really travels go by this list.
+`amsfl explain RUN --leaves`, docs/privacy.md and the tests of what really travels go by this list.
 """
 
 from typing import NamedTuple
