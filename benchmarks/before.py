@@ -1,4 +1,4 @@
-"""Old and new in one run: `amsfl bench` of this tree and of an earlier one, in turns.
+"""Old and new in one run: our side (ours.py) of this tree and of an earlier one, in turns.
 
     python benchmarks/before.py 996cabc --job A --job B --data-dir DIR
 
@@ -45,8 +45,8 @@ def tree(before: str, folder: Path) -> Path:
 
 def paces(source: Path, job: str, given: argparse.Namespace) -> list[float]:
     """Client steps a second of every repetition of one turn."""
-    command = [sys.executable, "-c", "from amsfl.cli import main; main()"]  # which every earlier one has
-    started = [*command, "bench", "--job", job, "--repeat", str(given.repeat), "--json"]
+    ours = str(Path(__file__).with_name("ours.py"))
+    started = [sys.executable, ours, "--job", job, "--repeat", str(given.repeat)]
     started += ["--data-dir", str(Path(given.data_dir).resolve())] if given.data_dir else []
     env = os.environ | {"PYTHONPATH": str(source), "JAX_PLATFORMS": "cpu"}
     said = subprocess.run(started, check=True, capture_output=True, text=True, env=env, cwd=source.parent)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ours import JOBS, LR, measure
 
 from amsfl import methods
 from amsfl.data import Dataset, load, partition
@@ -26,7 +27,6 @@ from amsfl.engines.jax_engine import JaxEngine
 from amsfl.simulation import CustomParts, run_trials
 from amsfl.simulation.components import precision
 from amsfl.study import REPRODUCE, read_study
-from amsfl.study.bench import LR, BenchOptions, bench
 
 import jax  # isort: skip  # after amsfl, which sets it up
 
@@ -174,8 +174,8 @@ def main() -> None:
         return
     makers = {
         "jobs": lambda: (
-            {name: bench(name, BenchOptions(given.data_dir)) for name in ("A", "B")}
-            | {"A, 500 rounds": bench("A", BenchOptions(given.data_dir, rounds=500))}
+            {name: measure(JOBS[name], data) for name in ("A", "B")}
+            | {"A, 500 rounds": measure(JOBS["A"]._replace(rounds=500), data)}
         ),
         "trials": lambda: {trials: pace(data, trials) for trials in SIZES},
         "unequal": lambda: {

@@ -11,11 +11,12 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
+from ours import JOBS, LR
+
 from amsfl.data import load, partition
 from amsfl.engines import models
 from amsfl.portable.compute import logits
 from amsfl.portable.network import LayerSpec
-from amsfl.study.bench import JOBS, LR
 
 import jax  # isort: skip  # after amsfl, which sets it up
 

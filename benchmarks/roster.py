@@ -61,7 +61,7 @@ def command(
     """How one peer is started on one job."""
     peer = PEERS[name]
     if not peer.script:
-        given = ["bench", "--job", job, "--repeat", str(repeat), "--json"]
-        return [str(python), "-m", "amsfl", *given, *(["--data-dir", data_dir] if data_dir else [])]
+        given = ["--job", job, "--repeat", str(repeat), *(["--data-dir", data_dir] if data_dir else [])]
+        return [str(python), str(HERE / "ours.py"), *given]
     script = str(HERE / "peers" / peer.script)
     return [str(python), *peer.launch, script, str(export), str(model), "--repeat", str(repeat)]

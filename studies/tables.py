@@ -1,7 +1,7 @@
 """Sixteen real tables, each by the four commands that a user types: is what they print true, and is it good?
 
 The tables have gaps, dates, words, sites, rare classes, and numbers to predict. A fifth of each is set aside
-as new.csv. `amsfl data`, `run`, `predict` and `evaluate` see the rest as a user's file. The score of the
+as new.csv. `amsfl data`, `run` and `predict` see the rest as a user's file. The score of the
 predictions is then taken by scikit-learn, and beside it stand three models that had all training rows in one
 place, with the same features: gradient boosting, a linear model, and a network of the same size.
 
@@ -116,8 +116,7 @@ def judge_case(name: str, case: Case, seed: int, settings: Settings) -> Row:
     limits = ["--rounds", settings.rounds, "--seed", seed, "--engine", settings.engine]
     limits += ["--out", run, "--force"]
     call("run", train, *flags, *limits)
-    call("predict", run, new, "--out", predictions)
-    scored = json.loads(call("evaluate", run, new, "--json"))
+    scored = json.loads(call("predict", run, new, "--out", predictions, "--json"))
     data = load(str(train), label=case.label, client_column=case.client or None, drop=case.drop)
     central = central_models(data, run, new, case, seed)
     kind, recomputed, base = score_predictions(predictions, new, case.label)
@@ -264,7 +263,7 @@ def table(rows: Sequence[Row], settings: Settings) -> Table:
     note = (
         f"AMSFL is within a point of the central network, or above it, in {len(level)} of {len(rows)} "
         f"({settings.rounds} rounds at most; seeds: {settings.seeds}). "
-        f"Scores that `amsfl evaluate` printed otherwise: {', '.join(false) or 'none'}."
+        f"Scores that `amsfl predict` printed otherwise: {', '.join(false) or 'none'}."
     )
     columns = {
         "table": "{name}",

@@ -1,6 +1,6 @@
 """Pictures of pages for the docs, taken in a real Chromium at 1280 and 390 pixels, light and dark.
 
-    amsfl example && amsfl compare --data visits.csv --label readmitted
+    amsfl data --example && amsfl compare --data visits.csv --label readmitted
     mkdocs build --strict
     python tools/screenshots.py report=results/compare/report.html docs=site/index.html
 

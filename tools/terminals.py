@@ -19,7 +19,7 @@ OUT = Path(__file__).parents[1] / "docs/figures/screens"
 COLUMNS, LINES = 104, 26
 LETTER, LINE, EDGE = 7.83, 18, 14  # pixels of a monospaced font of size 13
 STORY = {  # in the order of docs/index.md
-    "example": "amsfl example",
+    "example": "amsfl data --example",
     "data": "amsfl data visits.csv --label readmitted",
     "run": "amsfl run visits.csv --label readmitted",
     "predict": "amsfl predict runs/visits-amsfl-0 new-visits.csv --keep visit_id && head -6 predictions.csv",

@@ -223,8 +223,8 @@ def test_the_lists(call):
     for name in ("nslkdd", "nslkdd-synth", "digits", "FILE.csv"):
         assert name in call("data").stdout
     for name in ("uniform", "mild", "wild", "slow-big", "far", "wan", "lognormal", "FILE.csv"):
-        assert name in call("profiles").stdout
-    assert {"run", "resume", "plan", "methods", "data", "profiles"} <= set(call("--help").stdout.split())
+        assert name in call("methods").stdout
+    assert {"run", "resume", "plan", "methods", "data"} <= set(call("--help").stdout.split())
 
 
 def test_the_command_as_installed(tmp_path):

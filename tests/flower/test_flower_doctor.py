@@ -1,4 +1,4 @@
-"""`amsfl doctor`: every check passes where all is well, and fails where it is not, with advice."""
+"""`amsfl supernode --check`: every check passes where all is well, and fails where it is not, with advice."""
 
 import http.server
 import socket
@@ -143,7 +143,7 @@ def test_one_round(tmp_path: Path) -> None:
 def test_the_command(tmp_path: Path, keys: certificates.Keys) -> None:
     from amsfl.cli.app import app
 
-    words = ["doctor", "--auth-supernode-private-key", str(keys.nodes[0])]
+    words = ["supernode", "--check", "--auth-supernode-private-key", str(keys.nodes[0])]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0 and "ok  key" in done.output, done.output
     done = CliRunner().invoke(app, [*words, "--node-config", f'shard="{tmp_path / "none.npz"}"'])
@@ -161,6 +161,6 @@ def test_the_flags_of_a_supernode_are_those_of_the_doctor() -> None:
     from amsfl.cli.app import app
 
     flags = ["--insecure", "--superlink", "127.0.0.1:1", "--poll", "0.5", "--max-retries", "3"]
-    done = CliRunner().invoke(app, ["doctor", *flags])
+    done = CliRunner().invoke(app, ["supernode", "--check", *flags])
     assert done.exit_code == 1 and "not checked: --poll --max-retries" in done.output
     assert "BAD port" in done.output

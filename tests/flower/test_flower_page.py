@@ -165,7 +165,7 @@ def test_five_machines_as_the_page_says(shell: Shell, tmp_path: Path) -> None:
     (shell.home / ".flwr").mkdir(exist_ok=True)
     (shell.home / ".flwr" / "config.toml").write_text(config)
     unknown = server / "keys" / "supernode-0.key"
-    early = f"amsfl doctor --superlink 127.0.0.1:{port} --root-certificates keys/ca.pem"
+    early = f"amsfl supernode --check --superlink 127.0.0.1:{port} --root-certificates keys/ca.pem"
     said = shell.run(f"! {early} --auth-supernode-private-key {unknown}", server)
     assert "BAD registration" in said  # nobody has registered it yet
     shell.run(register, server)
@@ -177,7 +177,7 @@ def test_five_machines_as_the_page_says(shell: Shell, tmp_path: Path) -> None:
         shutil.copy(shell.home / "amsfl-shards" / f"shard-{place}.npz", site / "data")
         mine = re.sub(r"\bI\b", str(place), node).replace("/data/", f"{site}/data/")
         if not place:
-            shell.run(mine.replace("amsfl supernode", "amsfl doctor"), site)
+            shell.run(mine.replace("amsfl supernode", "amsfl supernode --check"), site)
         shell.start(mine, site)
     short = f'clients={SITES} cohort={SITES} rounds=1 model="softmax" data="digits" keyed=true'
     said = shell.run(f"{go.strip()} --run-config '{short}'", server, seconds=240)

@@ -60,14 +60,13 @@ OWN = {  # flags that are no settings
     "export": "--to --out --which",
     "tune": "--methods --trials --config --level --out --quiet",
     "report": "--out --target",
-    "bench": "--job --data-dir --repeat --rounds --json",
 }
 BARE = ("--force", "--anyway", "--json", "--quiet", "--tls", "--resume")
 
 
 def command_line(rng: Random, files: list[Path]) -> list[str]:
     """One command with a few flags, right and wrong."""
-    name = rng.choice([*GROUPS, "plan", *OWN, rng.choice(["methods", "data", "profiles", *TEXTS])])
+    name = rng.choice([*GROUPS, "plan", *OWN, rng.choice(["methods", "data", *TEXTS])])
     line = [name]
     if name in ("plan", "resume", "report", "predict", "export"):
         right = [str(path) for path in files if path.name == "clients.csv"]

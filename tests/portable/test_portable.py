@@ -224,16 +224,18 @@ def test_rows_with_answers_are_scored_and_columns_explained(tmp_path: Path) -> N
     assert sum(each.rows for each in found.calibration) == found.rows == 300
     importance = {each.column: each.lost for each in portable.explain(portable.load(run), str(table))}
     assert list(importance) == ["amount", "noise"] and importance["amount"] > 0.3 > importance["noise"] + 0.2
-    for command in (["evaluate"], ["explain", "--json"], ["evaluate", "--json"]):
-        done = CliRunner().invoke(app, [command[0], str(run), str(table), *command[1:]])
-        assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(app, ["explain", str(run), str(table), "--json"])
+    assert done.exit_code == 0 and json.loads(done.stdout)[0]["column"] == "amount", done.output
+    done = CliRunner().invoke(app, ["predict", str(run), str(table), "--out", str(out), "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["scores"] == pytest.approx(found.scores)
     alone = tmp_path / "alone"  # a table of one column says what it goes by, too
     settings: dict[str, Any] = {"model": "softmax", "engine": "loop", "rounds": 1, "progress": False}
     amsfl.run(data=str(table), drop="noise", out=alone, **settings)
     done = CliRunner().invoke(app, ["explain", str(alone)])
     assert done.exit_code == 0 and "amount" in done.stdout, done.output
     (tmp_path / "new.csv").write_text("amount,noise\n1,2\n")
-    done = CliRunner().invoke(app, ["evaluate", str(run), str(tmp_path / "new.csv")])
+    done = CliRunner().invoke(app, ["explain", str(run), str(tmp_path / "new.csv")])
     assert done.exit_code == 2 and "nothing can be scored" in done.stderr
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from amsfl.cli import bench, calibrate, deploy, forecast, lists, plan, predict, run, studies, worth
+from amsfl.cli import calibrate, deploy, forecast, lists, plan, predict, run, studies, worth
 from amsfl.cli.errors import Commands, sentences
 from amsfl.core.version import VERSION
 
@@ -33,18 +33,20 @@ def amsfl(
 
 
 COMMANDS = {  # the first page of --help: one story from a table to real clients, then the rest by topic
-    "From a table to predictions": (
-        *(lists.example, lists.data, run.run, studies.compare, predict.predict, deploy.deploy),
-    ),
-    "The model of a run": (predict.evaluate, predict.explain, predict.export),
+    "From a table to predictions": (lists.data, run.run, studies.compare, predict.predict, deploy.deploy),
+    "The model of a run": (predict.explain, predict.export),
     "Runs and studies": (
-        *(studies.reproduce, studies.report, run.resume, studies.tune),
-        *(studies.sweep, worth.worth, bench.bench),
+        studies.reproduce,
+        studies.report,
+        run.resume,
+        studies.tune,
+        studies.sweep,
+        worth.worth,
     ),
-    "Real clients": (plan.plan, calibrate.calibrate, forecast.forecast, deploy.supernode, deploy.doctor),
-    "What there is": (lists.methods, lists.profiles),
+    "Real clients": (plan.plan, calibrate.calibrate, forecast.forecast, deploy.supernode),
+    "What there is": (lists.methods,),
 }
 for panel, commands in COMMANDS.items():
     for command in commands:
-        passed_on = deploy.PASSED_ON if command in (deploy.supernode, deploy.doctor) else None
+        passed_on = deploy.PASSED_ON if command is deploy.supernode else None
         app.command(rich_help_panel=panel, context_settings=passed_on)(sentences()(command))

@@ -1,4 +1,4 @@
-"""`amsfl deploy`: real clients on this machine; `amsfl supernode` and `doctor`: what a site runs."""
+"""`amsfl deploy`: real clients on this machine; `amsfl supernode`: what a site runs."""
 
 from pathlib import Path
 from typing import Annotated
@@ -141,35 +141,15 @@ def supernode(context: typer.Context) -> None:
 
     One process runs all messages of a run, so a round costs no process start and no imports. What the app
     needs must be installed here. An idle site asks for work every --poll seconds (0.2).
+
+    With --check nothing is started: versions, port, certificate, clock, key, data and one round are looked
+    at, as far as the other flags say where they are. The exit code is 1 if something is wrong.
     """
+    words = [word for word in context.args if word != "--check"]
+    if len(words) < len(context.args):
+        from amsfl.flower.node.doctor import check
+
+        raise typer.Exit(1 if check(words, say) else 0)
     from amsfl.flower.node.supernode import main
 
-    main(context.args)
-
-
-def doctor(
-    context: typer.Context,
-    superlink: Annotated[str, typer.Option(help="HOST:PORT of the SuperLink, as for amsfl supernode")] = "",
-    root_certificates: Annotated[Path | None, typer.Option(help="the authority's ca.pem")] = None,
-    auth_supernode_private_key: Annotated[Path | None, typer.Option(help="this site's own key")] = None,
-    node_config: Annotated[str, typer.Option(help="as for amsfl supernode")] = "",
-    insecure: Annotated[bool, typer.Option("--insecure", help="without TLS, as for amsfl supernode")] = False,
-) -> None:
-    """Check a site before it joins: versions, port, certificate, clock, key, data, and one round.
-
-    Give it the flags of amsfl supernode; what is not given is not checked. Exit code 1 if something is wrong.
-    """
-    from amsfl.flower.node.doctor import NodeSettings, configured, examine
-
-    if insecure and root_certificates:
-        raise UserError("--insecure means without TLS; leave it or --root-certificates out.")
-    unknown = [word for word in context.args if word.startswith("--")]
-    if unknown:
-        say(f"not checked: {' '.join(unknown)}")
-    node = configured(node_config)
-    site = NodeSettings(superlink, root_certificates, auth_supernode_private_key, node)
-    bad = 0
-    for finding in examine(site):
-        say(f"{'ok ' if finding.fine else 'BAD'} {finding.check}: {finding.text}")
-        bad += not finding.fine
-    raise typer.Exit(1 if bad else 0)
+    main(words)

@@ -1,17 +1,18 @@
-"""`amsfl methods`, `data` and `profiles`: what there is; `amsfl example`: a table to try everything on."""
+"""`amsfl methods` and `data`: what there is, how a table is read, and a table to try everything on."""
 
 import inspect
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from amsfl.cli import flags
 from amsfl.cli.output import describe_data, plain, say, screen
 from amsfl.cli.progress import loading
 from amsfl.clock import BUILT_IN, COLUMNS
-from amsfl.core import Kind, UserError, nearest
+from amsfl.core import Kind, UserError
 from amsfl.core.records import Json
 from amsfl.data import catalogue, load
 from amsfl.data.example import messy
@@ -23,7 +24,7 @@ AnyKind = Kind[Any]
 
 
 def methods() -> None:
-    """List methods, policies, robust rules, transmissions and privacy mechanisms, installed ones too."""
+    """List methods, policies, rules, transmissions, privacy, profiles and the columns of a table of sites."""
     from amsfl import combine, methods, privacy, schedule, transmit
 
     console = screen()
@@ -47,6 +48,7 @@ def methods() -> None:
         for name in kind.names():
             table.add_row(name, *_about(kind, name))
         console.print(table)
+    _print_profiles(console)
 
 
 def _about(kind: AnyKind, name: str, *between: str) -> list[str]:
@@ -70,8 +72,18 @@ def data(
             metavar="FILE...", help="a table; several: one a site. Without one, the data sources are listed"
         ),
     ] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="write visits.csv and new-visits.csv, made-up tables to try")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="folder that --example writes to")] = Path("."),
 ) -> None:
-    """List the data sources, or say how a table of yours is read; trains nothing."""
+    """List the data sources, or say how a table of yours is read; trains nothing.
+
+    --example writes a table to try things on: visits to six hospitals with gaps, dates, an id, 3,000 words in
+    a column, and 7% of one class. visits.csv has a label, new-visits.csv has rows to predict.
+    """
+    if example:
+        return _write_example(out)
     if files:
         with loading():
             own = load(flags.with_tables({}, files)["data"], **settings)
@@ -82,47 +94,34 @@ def data(
     screen().print(table)
 
 
-def profiles() -> None:
-    """List the built-in device profiles, and the columns of a table of sites."""
+def _print_profiles(console: Console) -> None:
+    """The built-in device profiles, and the columns of a table of sites."""
     table = Table(
-        "profile", "what it is", "seconds a step", "seconds of communication a round", title="Profiles"
+        "--profile", "what it is", "seconds a step", "seconds of communication a round", title="Profiles"
     )
     for name, (what, step, comm, _) in BUILT_IN.items():
         table.add_row(name, what, " ".join(f"{v:g}" for v in step), " ".join(f"{v:g}" for v in comm))
     table.add_row("lognormal:0.02,0.8", "drawn: median and sigma", "seeded", "latency around 0.1, 20 Mbit/s")
     table.add_row("FILE.csv", "a table of sites, one line a client", "its columns are below", "")
-    screen().print(table)
+    console.print(table)
     columns = Table("column", "what it holds", title="Tables of sites (FILE.csv; client holds names)")
     for name, column in COLUMNS.items():
         columns.add_row(name, column.what)
-    screen().print(columns)
+    console.print(columns)
 
 
-EXAMPLES = ("messy",)
-
-
-def example(
-    name: Annotated[str, typer.Argument(help="messy: visits to six hospitals, and who comes back")] = "messy",
-    rows: Annotated[int, typer.Option(min=100, max=10_000_000, help="rows of the table")] = 20_000,
-    out: Annotated[Path, typer.Option(help="folder to write to")] = Path("."),
-) -> None:
-    """Write a table to try things on: gaps, dates, an id, 3,000 words in a column, 7% of one class.
-
-    visits.csv has a label, new-visits.csv has rows to predict. The rows are made up, and the same each time.
-    """
-    if name not in EXAMPLES:
-        raise UserError(f"There is no example {name!r}{nearest(name, EXAMPLES)}.")
-    files = messy(rows)
+def _write_example(folder: Path) -> None:
+    files = messy()
     for file, content in files.items():
-        path = out / file
+        path = folder / file
         if path.exists() and (not path.is_file() or path.read_bytes() != content):
             raise UserError(
                 f"{str(path)!r} is there and is something else; move it away, or choose another --out."
             )
-    make_folder(out)
+    make_folder(folder)
     for file, content in files.items():
-        write_atomically(out / file, content)
-    table, new = (out / file for file in files)
-    say(f"{table}: {rows:,} visits to six hospitals; {new}: later ones, to predict")
+        write_atomically(folder / file, content)
+    table, new = (folder / file for file in files)
+    say(f"{table}: visits to six hospitals; {new}: later ones, to predict")
     say(f"train:   amsfl run --data {table} --label readmitted")
     say(f"predict: amsfl predict runs/visits-amsfl-0 {new}")

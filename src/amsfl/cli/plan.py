@@ -45,7 +45,7 @@ def plan(
 ) -> None:
     """How many local steps each client should take this round, and why.
 
-    The file is a table of sites; `amsfl profiles` lists its columns. It needs client and step_seconds.
+    The file is a table of sites; `amsfl methods` lists its columns. It needs client and step_seconds.
 
     Without weight all clients count the same. Without comm_seconds or latency communication is free. Without
     gain a first step is worth 1 everywhere. Without drift each further step is worth less than the one before

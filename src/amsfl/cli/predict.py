@@ -1,4 +1,4 @@
-"""`amsfl predict`, `evaluate`, `explain` and `export`: the model of a run, used, judged, taken elsewhere."""
+"""`amsfl predict`, `explain` and `export`: the model of a run, used and judged, and taken elsewhere."""
 
 import warnings
 from pathlib import Path
@@ -12,6 +12,7 @@ from amsfl.data.column_options import split_names
 from amsfl.data.raw_table import RawTable
 from amsfl.data.read_table import open_rows, site_files
 from amsfl.data.recipe import plural
+from amsfl.record import plain as plain_data
 from amsfl.record import read_run, write_atomically
 
 if TYPE_CHECKING:
@@ -32,8 +33,12 @@ def predict(
         str, typer.Option(help="columns of the new rows to repeat beside the predictions, as in id,name")
     ] = "",
     which: Which = "auto",
+    as_json: AsJson = False,
 ) -> None:
-    """Predict new rows: their class with a probability for every class, or their number in its own units."""
+    """Predict new rows: their class with a probability for every class, or their number in its own units.
+
+    Where the table has the label, the predictions are scored beside the base rate, with calibration.
+    """
     from amsfl import portable
     from amsfl.portable.evaluation import has_labels
     from amsfl.portable.predictions import as_csv
@@ -42,38 +47,18 @@ def predict(
     _check_apart(rows, out)
     text, count = as_csv(model, table, _columns_to_repeat(table, keep))
     write_atomically(out, text)
-    best = model.about.get("best") if model.about["which"] == "best" else None
-    which_round = f" by the best model, that of round {best['round']}" if best else ""
-    typer.echo(f"{plural(count, 'prediction')}{which_round}: {out}")
+    evaluation = None
     if has_labels(model, table):
         with warnings.catch_warnings():  # what is new in these rows was said for the predictions
             warnings.simplefilter("ignore", Remark)
-            _print_scores(portable.evaluate(model, table))
-
-
-Labelled = Annotated[Path, typer.Argument(help="a table with the training table's columns and its label")]
-
-
-def evaluate(
-    run: Run,
-    rows: Labelled,
-    which: Which = "auto",
-    as_json: AsJson = False,
-) -> None:
-    """Score a run's model on rows whose answers are known: scores beside the base rate, and calibration."""
-    from amsfl import portable
-
-    evaluation = portable.evaluate(portable.load(run, which), str(rows))
+            evaluation = portable.evaluate(model, table)
     if as_json:
-        print_json(
-            evaluation._asdict() | {"calibration": [each._asdict() for each in evaluation.calibration]}
-        )
-        return
-    _print_scores(evaluation)
-    if evaluation.calibration:
-        typer.echo("calibration: rows, mean probability of the prediction, share that is right")
-    for each in evaluation.calibration:
-        typer.echo(f"{each.rows:9,}  {each.confidence:.3f}  {each.accuracy:.3f}")
+        return print_json({"rows": count, "out": str(out)} | (plain_data(evaluation) if evaluation else {}))
+    best = model.about.get("best") if model.about["which"] == "best" else None
+    which_round = f" by the best model, that of round {best['round']}" if best else ""
+    typer.echo(f"{plural(count, 'prediction')}{which_round}: {out}")
+    if evaluation:
+        _print_scores(evaluation)
 
 
 def explain(
@@ -139,6 +124,10 @@ def _print_scores(evaluation: "Evaluation") -> None:
         typer.echo(
             f"On {plural(evaluation.rows, 'row')} the model is not better than always saying the same."
         )
+    if evaluation.calibration:
+        typer.echo("calibration: rows, mean probability of the prediction, share that is right")
+    for each in evaluation.calibration:
+        typer.echo(f"{each.rows:9,}  {each.confidence:.3f}  {each.accuracy:.3f}")
 
 
 def _check_apart(rows: Path, out: Path) -> None:

@@ -109,7 +109,7 @@ def read_sites(path: Path) -> Sites:
     if not set(header) & COLUMNS.keys():
         there = ", ".join(header) or "none"
         raise UserError(
-            f"{path} has no column 'step_seconds'; the columns there are: {there}. 'amsfl profiles' lists "
+            f"{path} has no column 'step_seconds'; the columns there are: {there}. 'amsfl methods' lists "
             "those of a table of sites."
         )
     for name in header:

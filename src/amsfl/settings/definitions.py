@@ -37,7 +37,7 @@ class Simulation(Settings):
     """What only a simulation has: a virtual clock, an engine, checkpoints when it likes."""
 
     profile: str = Field(
-        "mild", description="how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl profiles`"
+        "mild", description="how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl methods`"
     )
     availability: str = Field(
         "always",

@@ -1,5 +1,6 @@
 """What may be wrong at a site before it joins: each check says what it saw and, if wrong, what to do."""
 
+import argparse
 import contextlib
 import io
 import os
@@ -8,13 +9,14 @@ import ssl
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from email.utils import parsedate_to_datetime
 from http.client import HTTPException
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from amsfl.core import UserError
 from amsfl.flower.node import health
 
 SECONDS = 5.0  # for one answer of the SuperLink
@@ -44,6 +46,28 @@ class NodeSettings(NamedTuple):
     certificates: Path | None = None  # None: no TLS
     key: Path | None = None
     node: dict[str, Any] = {}  # noqa: RUF012  (never changed)
+
+
+def check(words: Sequence[str], say: Callable[[str], None]) -> int:
+    """`amsfl supernode --check` with the flags of a SuperNode: how many checks found something wrong."""
+    parser = argparse.ArgumentParser("amsfl supernode --check", allow_abbrev=False)
+    parser.add_argument("--superlink", default="")
+    parser.add_argument("--root-certificates", type=Path)
+    parser.add_argument("--auth-supernode-private-key", type=Path)
+    parser.add_argument("--node-config", default="")
+    parser.add_argument("--insecure", action="store_true")
+    given, others = parser.parse_known_args(words)
+    if given.insecure and given.root_certificates:
+        raise UserError("--insecure means without TLS; leave it or --root-certificates out.")
+    unknown = [word for word in others if word.startswith("--")]
+    if unknown:
+        say(f"not checked: {' '.join(unknown)}")
+    key, node = given.auth_supernode_private_key, configured(given.node_config)
+    wrong = 0
+    for finding in examine(NodeSettings(given.superlink, given.root_certificates, key, node)):
+        say(f"{'ok ' if finding.fine else 'BAD'} {finding.check}: {finding.text}")
+        wrong += not finding.fine
+    return wrong
 
 
 def examine(site: NodeSettings) -> Iterator[CheckResult]:
