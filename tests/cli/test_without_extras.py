@@ -67,7 +67,6 @@ NEEDS = [  # what a user types, and the extra that it needs
     (["export", "run", "--to", "onnx"], "export"),
 ]
 REFUSED = [  # mistakes that need no extra: each command's error path
-    ["worth", "nothing-here"],
     ["run", "--method", "fedavgg"],
     ["compare", "--methods", "fedavgg"],
     ["tune", "--level", "slow", "--data", "digits"],

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from amsfl.cli import calibrate, deploy, forecast, lists, plan, predict, run, studies, worth
+from amsfl.cli import calibrate, deploy, forecast, lists, plan, predict, run, studies
 from amsfl.cli.errors import Commands, sentences
 from amsfl.core.version import VERSION
 
@@ -41,7 +41,6 @@ COMMANDS = {  # the first page of --help: one story from a table to real clients
         run.resume,
         studies.tune,
         studies.sweep,
-        worth.worth,
     ),
     "Real clients": (plan.plan, calibrate.calibrate, forecast.forecast, deploy.supernode),
     "What there is": (lists.methods,),

@@ -60,8 +60,8 @@ def deploy(
     from amsfl.flower.deploy.recipe import DeploySettings, client_speeds
     from amsfl.flower.deploy.run import describe, launch
     from amsfl.flower.server.scoring import deciding_split
+    from amsfl.simulation.against_fedavg import sentence
     from amsfl.track import make
-    from amsfl.worth.against_fedavg import sentence
 
     asked = dict(settings) if app else {"data": Training.model_fields["data"].default, **settings}
     asked |= {"resume": True} if resume else {"force": True} if force else {}

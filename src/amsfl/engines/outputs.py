@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,13 +15,9 @@ from amsfl.portable.compute import logits
 Array = np.ndarray[Any, np.dtype[Any]]
 BLOCK = 4096  # rows at once
 ROWS = 1024  # of the hold-out, at most, to score coalitions of clients by
-FEW = 256  # of those, while a run goes on
 
 
-class RowScorer(Protocol):
-    """models [m, dim] -> [m, rows]; `few`: only the first FEW rows."""
-
-    def __call__(self, models: Array, few: bool = False) -> Array: ...
+RowScorer = Callable[[Array], Array]  # models [m, dim] -> [m, rows]
 
 
 def outputs(task: Task) -> Callable[[Array, str | None], Array]:
@@ -64,17 +60,16 @@ def holdout_scorer(task: Task) -> RowScorer:
     looks at it many times, and a BLAS library's threads wait busily after each product."""
     x, y = task.evals["holdout"]
     some = np.random.default_rng(0).permutation(len(y))[:ROWS]
-    y = y[some]
-    rows = {False: jnp.asarray(x[some]), True: jnp.asarray(x[some[:FEW]])}
+    rows, labels = jnp.asarray(x[some]), y[some]
 
     @jax.jit
     def forward(models: jax.Array, x: jax.Array) -> jax.Array:
         said: jax.Array = jax.lax.map(lambda model: task.model.apply(task.unravel(model), x), models)
         return said
 
-    def score(models: Array, few: bool = False) -> Array:
-        said = np.asarray(forward(np.asarray(models, task.dtype), rows[few]))
-        return score_rows(task.classes, said, y[: said.shape[1]], y)
+    def score(models: Array) -> Array:
+        said = np.asarray(forward(np.asarray(models, task.dtype), rows))
+        return score_rows(task.classes, said, labels, labels)
 
     return score
 

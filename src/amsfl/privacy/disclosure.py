@@ -70,9 +70,8 @@ def leaves(
     return leaves
 
 
-def on_flower(readings: bool, private: bool, scores: int, worth: bool = False) -> list[Leaf]:
-    """What travels besides through Flower; `scores`: every so many rounds clients score the model; `worth`:
-    and models of coalitions."""
+def on_flower(readings: bool, private: bool, scores: int) -> list[Leaf]:
+    """What travels besides through Flower; `scores`: every so many rounds clients score the model."""
     every, once = "every round", "once"
     name = ("hello.name", "hello.own_optimizer", "hello.open", "echo.*")
     who = "what the client calls itself, of which make it is, which order it answers"
@@ -105,10 +104,4 @@ def on_flower(readings: bool, private: bool, scores: int, worth: bool = False) -
     if scores:
         what = "scores of the model on its own test rows"
         leaves.append(Leaf("scores", what, f"every {scores} rounds", OPEN, ("scores.*",)))
-    if scores and worth:
-        when = "after rounds 1, 4, 16, ... and the last"
-        what = "scores, on its own test rows, of models that some clients' uploads alone would have led to"
-        leaves.append(Leaf("worth", what, when, OPEN, ("scores.*",)))
-        what = "its uploads, added up over rounds: from those models the other clients can work them out"
-        leaves.append(Leaf("coalitions", what, when, OPEN))
     return leaves

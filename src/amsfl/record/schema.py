@@ -57,7 +57,6 @@ class RoundRecord(NamedTuple):
     joules: float | None = None  # of all clients together; None where the profile does not say
     cost: float | None = None  # of what was sent, in the profile's money
     epsilon: list[float] = []  # of all clients: privacy lost so far, at most; [] if not private
-    worth: Json = {}  # where the ledger was looked at: `score`, and `without` each client
 
     @property
     def scores(self) -> dict[str, float]:
@@ -107,8 +106,8 @@ class Summary(NamedTuple):
     megabytes_to_target: float | None = None
     details: Json = {}  # of the last model: confusion, AUC, calibration; each client's own rows
     best: Json = {}  # the best round by the hold-out: round, score, by; {}: nobody scored any
-    worth: Json = {}  # what each client brought (worth/statement.py); {} without a ledger
-    verdict: Json = {}  # of planned steps: the guard, what was saved against FedAvg (worth/against_fedavg.py)
+    worth: Json = {}  # what each client brought (worth.py); {} without a ledger
+    verdict: Json = {}  # of planned steps: the guard, what was saved against FedAvg
     files: dict[str, str] = {}  # SHA-256 of the model's files: so they belong to this run
 
 
@@ -138,6 +137,14 @@ class Checkpoint(NamedTuple):
     round: int  # rounds finished
     arrays: dict[str, Array]
     host: Json  # planner and clock, as JSON; `flower` in it for real clients
+
+    def under(self, prefix: str) -> dict[str, Array]:
+        """Copies of the arrays whose names begin so, by the rest of their names."""
+        return {
+            name.removeprefix(prefix): np.array(part)
+            for name, part in self.arrays.items()
+            if name.startswith(prefix)
+        }
 
 
 class Manifest(NamedTuple):

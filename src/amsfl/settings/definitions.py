@@ -39,6 +39,7 @@ class Simulation(Settings):
     profile: str = Field(
         "mild", description="how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl methods`"
     )
+    worth: bool = Field(False, description="a ledger of what each client adds to the model and costs")
     availability: str = Field(
         "always",
         description="when clients are there: always, chain:600,60, day:86400,0.6, FILE.csv (client,from,to)",

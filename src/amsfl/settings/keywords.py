@@ -61,7 +61,6 @@ class TrainingKeywords(TypedDict, total=False):
     batch: int
     seed: int
     readings: bool
-    worth: bool
     eval_every: int
     privacy: str | Mechanism
     epsilon: float | None
@@ -76,6 +75,7 @@ class RunKeywords(TrainingKeywords, total=False):
     """All settings of a simulated run."""
 
     profile: str
+    worth: bool
     availability: str
     jitter: float
     failure: float

@@ -141,9 +141,6 @@ class Training(DataSettings):
     batch: int = Field(64, ge=1, le=65_536, description="rows of a minibatch")
     seed: int = Field(0, ge=0, lt=2**32, description="seed of the partition, the first model and sampling")
     readings: bool = Field(False, description="keep gradient-difference readings on record, for any method")
-    worth: bool = Field(
-        False, description="a ledger of what each client adds to the model and costs; see docs/worth.md"
-    )
     eval_every: int = Field(1, ge=1, description="rounds between evaluations")
     privacy: str = Field(
         "auto",

@@ -17,7 +17,7 @@ from amsfl.privacy import Mechanism
 from amsfl.schedule import Policy
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig, Training
-from amsfl.worth.looks import CLIENTS_AT_MOST
+from amsfl.worth import CLIENTS_AT_MOST
 
 BATCH = 64  # of a minibatch, where clients choose it themselves
 PRODUCTS = {"strict": "highest", "tf32": "tensorfloat32", "bf16": "BF16_BF16_F32"}  # as jax calls them
@@ -190,13 +190,13 @@ def check_judge_by(judge_by: str, numbers: bool) -> None:
         )
 
 
-def check_ledger(config: Training, clients: int) -> None:
+def check_ledger(config: RunConfig, clients: int) -> None:
     if config.worth and clients > CLIENTS_AT_MOST:
         raise UserError(
             f"A ledger of contributions is for {CLIENTS_AT_MOST} clients at most, and there are {clients}; "
             "leave --worth out, or let one client stand for several."
         )
-    if config.worth and isinstance(config, RunConfig) and config.shard_model > 1:
+    if config.worth and config.shard_model > 1:
         raise UserError("A ledger of contributions needs whole models; leave --shard-model or --worth out.")
 
 

@@ -30,6 +30,6 @@ def leaves_of(folder: Path) -> list[Leaf]:
     table = is_table(config.data) and config.impute in ("indicator", "shared")
     more = list[Leaf]()
     if isinstance(config, ServeConfig):
-        more = on_flower(reads, rows, config.evaluate_clients, config.worth)
+        more = on_flower(reads, rows, config.evaluate_clients)
     clients = mechanism is not None and mechanism.server is not None
     return leaves(method, reads, rows, table, clients, not real) + more

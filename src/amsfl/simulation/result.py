@@ -80,7 +80,9 @@ class Result(NamedTuple):
         return result_view.frame(self)
 
     def worth(self) -> "pandas.DataFrame":
-        """One row a client: what it adds, with a 90% interval, and what it cost. Needs worth=True.
+        """One row a client: what it adds, with a 90% interval, and the seconds that it alone causes.
+
+        Needs worth=True.
 
         Returns:
             A data frame, by client.

@@ -7,8 +7,7 @@ from amsfl.clock.costs import MEGABYTE
 from amsfl.core import Score, UserError, nearest, need
 from amsfl.core.records import Json
 from amsfl.record import RoundRecord, flatten
-from amsfl.worth.costs import client_costs
-from amsfl.worth.statement import WorthStatement
+from amsfl.worth import seconds_alone
 
 if TYPE_CHECKING:
     import pandas
@@ -79,24 +78,23 @@ def frame(result: "Result") -> "pandas.DataFrame":
 
 def worth(result: "Result") -> "pandas.DataFrame":
     pandas = need("pandas", "frames", "worth()")
-    if not result.summary.worth:
+    clients = result.summary.worth.get("clients")
+    if not clients:
         raise UserError("This run has no ledger of contributions; run it with worth=True.")
-    clients = WorthStatement.read(result.summary.worth).clients
-    costs = client_costs(result.rounds, len(clients), result.summary.clock)
     rows = [
         {
-            "client": each.name,
-            "kind": each.kind,
-            **{name: part for name, part in zip(("adds", "low", "high"), each.adds, strict=True)},
-            "missed": each.missed.mean,
-            "own": each.own,
-            "joining": None if each.joining is None else each.joining.mean,
-            "twin": each.twin,
-            **cost._asdict(),
+            "client": each["name"],
+            "kind": each["kind"],
+            **dict(zip(("adds", "low", "high"), each["adds"], strict=True)),
+            "missed": each["missed"][0],
+            "own": each["own"],
+            "joining": each["joining"][0],
+            "twin": each["twin"],
         }
-        for each, cost in zip(clients, costs, strict=True)
+        for each in clients
     ]
-    return pandas.DataFrame(rows).set_index("client")
+    alone = seconds_alone(result.rounds, len(rows), result.summary.clock)
+    return pandas.DataFrame(rows).assign(seconds=alone).set_index("client")
 
 
 def plot(result: "Result", score: str | None, by: str, axes: "Axes | None") -> "Axes":

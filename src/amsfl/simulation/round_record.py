@@ -120,8 +120,6 @@ def simulated_round(
         explained |= judged(trial.memory)
     if "joules" in own.spent:
         explained["client_joules"] = costs.accounts["joules"].of(clients, steps).tolist()
-    if setup.config.worth and "cost" in own.spent:
-        explained["client_cost"] = costs.accounts["cost"].of(clients, steps).tolist()
     reading, weighed = result.by_trial[index][:2]
     epsilon = []
     if setup.mechanism is not None:
@@ -149,7 +147,6 @@ def simulated_round(
         plan=explained,
         wall={"seconds": wall},
         epsilon=epsilon,
-        worth=trial.looked,
         **timeline,
     )
 

@@ -52,7 +52,7 @@ def rounds(
                     trial.catch_up(plan[trial.index].after)
             end_trials(setup, state, working, plan, result, scored)
             if setup.config.worth:  # whose uploads moved the model: contributions.py
-                contributions.follow(setup, state, working, plan, result, scored)
+                contributions.follow(setup, state, working, plan, result)
             wall_each = wall / len(working)
             yield state, [(t, simulated_round(setup, t, plan, result, scored, wall_each)) for t in working]
             if any(trial.status != plan[trial.index].after.status for trial in working):

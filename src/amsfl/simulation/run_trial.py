@@ -3,6 +3,7 @@
 import time
 from typing import NamedTuple
 
+from amsfl import worth
 from amsfl.core.scores import judged_by
 from amsfl.engines import State
 from amsfl.planning.planner import PlannerMemory
@@ -16,7 +17,6 @@ from amsfl.simulation.rounds import models_of, rounds
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.summary import summarise
 from amsfl.simulation.trial import TrialState
-from amsfl.worth import ledger
 
 TABLE = "queue."  # in a checkpoint: what is under way
 
@@ -54,9 +54,9 @@ def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hook
                     arrays, best_facts = kept(best)
                     arrays |= whole._asdict()
                     arrays |= {TABLE + name: part for name, part in trial.queue.table.items()}
-                    arrays |= ledger.as_arrays(trial)
+                    arrays |= worth.as_arrays(trial)
                     own = {"memory": trial.memory.dump(), "queue": trial.queue.dump()}
-                    host = vars(trial) | own | dict.fromkeys(ledger.FIELDS) | best_facts
+                    host = vars(trial) | own | dict.fromkeys(worth.FIELDS) | best_facts
                     writer.checkpoint(Checkpoint(trial.round, arrays, host))
             for hear in hooks.on_round:
                 hear(fresh)
@@ -75,5 +75,5 @@ def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hook
 def load_trial(point: Checkpoint) -> TrialState:
     own = {key: value for key, value in point.host.items() if key != "best"}
     own["memory"] = PlannerMemory.load(own["memory"])
-    own["queue"] = EventQueue.load(own["queue"], ledger.with_prefix(point.arrays, TABLE))
-    return TrialState(**own | ledger.from_arrays(point.arrays))
+    own["queue"] = EventQueue.load(own["queue"], point.under(TABLE))
+    return TrialState(**own | worth.from_checkpoint(point))

@@ -17,10 +17,10 @@ from amsfl.schedule import Policy
 from amsfl.settings.definitions import Training
 from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation import contributions
+from amsfl.simulation.against_fedavg import forecast_fedavg
 from amsfl.simulation.components import client_labels
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
-from amsfl.worth.against_fedavg import forecast_fedavg
 
 
 def summarise(
@@ -140,7 +140,7 @@ def verdict(
         "branch": judge.branched,
         "rule": "" if method.combine is None else method.combine.name,
     }
-    return {"guard": guard, **forecast.plain()}
+    return {"guard": guard, **forecast._asdict()}
 
 
 def _best(setup: RunSetup, trial: TrialState) -> Json:

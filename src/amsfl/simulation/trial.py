@@ -1,12 +1,11 @@
 """Where one trial stands: all that a checkpoint keeps besides arrays."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from amsfl import clock
 from amsfl.planning.context import PlannerMemory
 from amsfl.simulation.event_queue import EventQueue
-from amsfl.worth.ledger import ContributionLedger
+from amsfl.worth import ContributionLedger
 
 PLANNED = ("memory", "round", "seconds", "steps", "status", "spent", "queue")  # what planning a round changes
 
@@ -31,7 +30,6 @@ class TrialState:
     queue: EventQueue = field(default_factory=EventQueue)
     ledger: ContributionLedger | None = None  # whose uploads moved the model, where that is kept
     best_ledger: ContributionLedger | None = None  # the judge's best anchor
-    looked: dict[str, Any] = field(default_factory=dict)  # what it says of the last round, if anything
 
     @property
     def steps_begun(self) -> list[int]:

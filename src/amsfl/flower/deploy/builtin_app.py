@@ -25,7 +25,7 @@ from amsfl.flower import scores as flower_scores
 from amsfl.flower.client.jax_client import Shard, jax_client, program
 from amsfl.flower.messages import Buffers, Vector
 from amsfl.flower.server.app import merged, serve
-from amsfl.flower.server.options import NetworkDescription, RowScores
+from amsfl.flower.server.options import NetworkDescription
 from amsfl.portable import PortableModel
 from amsfl.record import from_plain, read_sealed, write_sealed
 from amsfl.record.disk import make_folder
@@ -142,21 +142,6 @@ def scorer(
     return evaluate
 
 
-def row_scorer(folder: Path, model: str) -> RowScores:
-    """Every row's score on the server's hold-out, or on so many of it as a simulation's ledger takes."""
-    from amsfl.engines.outputs import ROWS, score_rows
-
-    held = read(folder / "server.npz")
-    some = np.random.default_rng(0).permutation(len(held["holdout.y"]))[:ROWS]
-    x, y, classes = held["holdout.x"][some], held["holdout.y"][some], int(held["classes"])
-
-    def scores(params: Vector, buffers: Buffers) -> Vector:
-        said = np.asarray(program(model, x.shape[1], classes, None).logits(params, x), np.float64)
-        return np.asarray(score_rows(classes, said[None], y, y)[0])
-
-    return scores
-
-
 def network(folder: Path, model: str) -> NetworkDescription | None:
     """The network by its layers, and what rows it takes; None for shards that were dealt without that."""
     if not (folder / FORM).is_file():
@@ -193,7 +178,6 @@ def main(grid: Grid, context: Context) -> None:
         scorer(folder, model, score),
         lambda config: first_model(folder, model, seed),
         network=network(folder, model),
-        row_scores=row_scorer(folder, model),
     )
 
 

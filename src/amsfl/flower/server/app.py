@@ -13,7 +13,7 @@ from amsfl.core import UserError
 from amsfl.flower import internals
 from amsfl.flower import scores as flower_scores
 from amsfl.flower.messages import Buffers, Vector
-from amsfl.flower.server.options import Evaluate, NetworkDescription, RowScores, ServerOptions
+from amsfl.flower.server.options import Evaluate, NetworkDescription, ServerOptions
 from amsfl.flower.server.run_record import summary
 from amsfl.flower.server.server import FlowerServer
 from amsfl.flower.server.server_state import ServerState
@@ -35,7 +35,6 @@ def server_app(
     evaluate: Evaluate | None = None,
     start: Vector | Callable[[ServeConfig], Vector] | None = None,
     plan_by: Callable[[Any], Any] | None = None,
-    row_scores: RowScores | None = None,
     **settings: Any,
 ) -> ServerApp:
     """A ServerApp that trains by any of our methods: `server_app(method="amsfl", clients=5, rounds=30)`.
@@ -45,8 +44,6 @@ def server_app(
             and without evaluate_clients=1, the run ends by rounds or seconds.
         start: The first model, or a function that makes it from the settings; asked of a client if left out.
         plan_by: `plan_by(weights)` replaces the planner.
-        row_scores: `row_scores(params, buffers)`: what every row of the server's is worth by a model (1 where
-            its class is right, else 0), for a ledger of contributions (worth=true, docs/worth.md).
         **settings: Those of ServeConfig (docs/settings.md); method, policy, robust and transmit may be
             objects, which the clients need as well (their `own`). Besides `out` (the record folder),
             `resume`, `force`, `track` (docs/trackers.md), `log` ("json") and `metrics_port`. The same
@@ -59,7 +56,7 @@ def server_app(
 
     @app.main()
     def main(grid: Grid, context: Context) -> None:
-        serve(grid, merged(settings, context.run_config), evaluate, start, plan_by, row_scores=row_scores)
+        serve(grid, merged(settings, context.run_config), evaluate, start, plan_by)
 
     return app
 
@@ -71,7 +68,6 @@ def serve(
     start: Any = None,
     plan_by: Callable[[Any], Any] | None = None,
     network: NetworkDescription | None = None,
-    row_scores: RowScores | None = None,
 ) -> tuple[ServerState, list[RoundRecord]]:
     """Run one federation to its end; `settings` as in server_app.
 
@@ -82,7 +78,6 @@ def serve(
         start: The first model, or what makes it.
         plan_by: Replaces the planner.
         network: What the server itself knows of it, for the model's files.
-        row_scores: Every row's score, for a ledger of contributions.
 
     Returns:
         Where the run stands at its end, and its rounds.
@@ -115,7 +110,7 @@ def serve(
     with closing(telemetry), observers(config, on_round, trackers, out=where) as watchers:
         first = start(config) if callable(start) else start
         options = ServerOptions(evaluate, first, plan_by, where, watch, own)
-        options = options._replace(force=force, row_scores=row_scores, network=network)
+        options = options._replace(force=force, network=network)
         options = options._replace(on_refusal=telemetry.on_refusal)
         server, first, options = FlowerServer(grid, config, options), None, ServerOptions()
         state, records = server.run(again)

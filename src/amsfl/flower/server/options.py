@@ -32,5 +32,4 @@ class ServerOptions(NamedTuple):
     own: CustomParts = CustomParts()  # settings that are objects and no names
     on_refusal: Callable[[int | None, str | None, str], None] | None = None  # client, its name, why; at once
     force: bool = False  # replace a run that `out` holds
-    row_scores: RowScores | None = None  # row_scores(params, buffers): every row's score, for a ledger
     network: NetworkDescription | None = None  # what the server knows of it, for the model's files

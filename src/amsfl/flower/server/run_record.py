@@ -114,7 +114,6 @@ def summary(orders: OrderWriter, state: ServerState, rounds: list[RoundRecord]) 
         best=best,
         seconds_to_target=state.reached["elapsed"] if state.reached else None,
         refused=state.refused,
-        worth=state.worth,
         verdict=verdict(how, rounds, config.clock, state.anchor.size, state.memory.judge),
         wall={
             "seconds": state.elapsed,

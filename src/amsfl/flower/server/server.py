@@ -16,7 +16,6 @@ from amsfl.core import UserError
 from amsfl.flower import messages, vector_files
 from amsfl.flower.server import clients, costs, pieces, run_record, server_state, update
 from amsfl.flower.server.clients import RegisteredClient
-from amsfl.flower.server.contributions import Contributions
 from amsfl.flower.server.first_model import first_model, ping
 from amsfl.flower.server.open_orders import OpenOrders
 from amsfl.flower.server.options import ServerOptions
@@ -49,16 +48,17 @@ class FlowerServer:
         self.end = round_end_of(config, method, config.cohort or config.clients, options.own.round_end)
         self.privacy = PrivacyBudget(config, policy, mechanism)
         self.privacy.check(method, self.end)
-        if config.most_clients and (mechanism or config.worth):
-            why = "noise and budgets of privacy are" if mechanism else "a ledger of contributions is"
-            raise UserError(f"Clients cannot join later: {why} for those who begin. Leave most_clients out.")
+        if config.most_clients and mechanism:
+            raise UserError(
+                "Clients cannot join later: noise and budgets of privacy are for those who begin. Leave "
+                "most_clients out."
+            )
         method = self.privacy.protect(for_rounds(config, method, self.end, config.clients))
         self.orders = OrderWriter(config, method, self.privacy, self.end)
         self.transport = Transport(grid, config.poll)
         self.registration = Registration(self.transport, config, self.privacy.question(), self._on_refusal)
         self.open_orders = OpenOrders(self.orders, self.registration)
         self.scorer = ModelScorer(self.orders, self.registration, options.evaluate)
-        self.contributions = Contributions(self.scorer, options.row_scores)
         self.writer: RunWriter | None = None
         self.not_finite = 0  # rounds in a row of which no finite model could be made
 
@@ -114,16 +114,13 @@ class FlowerServer:
         self.not_finite = self.not_finite + 1 if model is None else 0
         if model is None:
             return None
-        parts = self.contributions.parts(state, results, model.anchor)
         results, model = update.move(state, results, model), None
         results = update.learn(state, self.orders, self.planner, results)
-        self.contributions.enter(state, parts)
         self.privacy.count(state, results.replies)
         metrics = self.scorer.score(state, began, self._early_dispatch(state))
-        worth = self.contributions.look(state, metrics)
         wall = {"seconds": self.transport.now() - started, "elapsed": state.elapsed}
         parties = (self.orders, self.registration)
-        return run_record.round_record(*parties, state, results, metrics, wall=wall, worth=worth)
+        return run_record.round_record(*parties, state, results, metrics, wall=wall)
 
     def _early_dispatch(self, state: ServerState) -> Callable[[], None]:
         """Sends the next round's orders while this one's model is scored: plans do not go by scores.
@@ -133,10 +130,9 @@ class FlowerServer:
         """
         config = self.config
         by_scores = bool(config.stop_after) or (config.target is not None and config.stop_at_target)
-        asks = bool(config.worth and config.evaluate_clients)  # clients are to be free for more questions
         parts = protocol.initial_client_state(self.orders.method, state.anchor[:1])
         client_state, private = sum(part.size for part in parts), self.privacy.mechanism is not None
-        if not self.end.waits_for_all or by_scores or private or client_state or asks:
+        if not self.end.waits_for_all or by_scores or private or client_state:
             return lambda: None
         free = self.registration.admit(state)  # before they are asked for scores
         return lambda: self.open_orders.dispatch(state, self.planner, free)
@@ -203,7 +199,6 @@ class FlowerServer:
         state.history = np.zeros((0, protocol.remembers(method)), np.float32)
         state.add_clients(registered)
         state.tensors = [*first.tensors]
-        state.first = vector_files.kept(anchor) if self.config.worth else state.first
         self.planner = self._private_planner(state)
         return state
 

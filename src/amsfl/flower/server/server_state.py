@@ -17,8 +17,6 @@ from amsfl.record import Checkpoint, Manifest, RoundRecord, RunWriter, dumps, fr
 from amsfl.record.fingerprint import identity
 from amsfl.record.run_reader import TROUBLE as TROUBLE
 from amsfl.simulation import ServeConfig, provenance
-from amsfl.worth import ledger as contributions
-from amsfl.worth.ledger import ContributionLedger
 
 BUFFERS = {"buffers": "buffer.", "best_buffers": "best-buffer."}  # fields, and their names in a checkpoint
 
@@ -54,10 +52,6 @@ class ServerState:
     best_round: int = 0
     best_score: float | None = None  # more is better
     stale: int = 0  # scored rounds since then
-    ledger: ContributionLedger | None = None  # whose uploads moved the model, where that is kept
-    best_ledger: ContributionLedger | None = None  # the judge's best anchor
-    first: Vector = field(default_factory=lambda: np.zeros(0, np.float32))  # the first model, beside a ledger
-    worth: dict[str, Any] = field(default_factory=dict)  # its statement, after the last round
 
     def add_clients(self, some: list[RegisteredClient]) -> None:
         """Behind those who are there."""
@@ -74,7 +68,7 @@ class ServerState:
 
 
 LIKE_A_TRIAL = ("anchor", "server", "step", "history")  # as a simulation's one trial has them
-ARRAYS = (*LIKE_A_TRIAL, "buffers", "best", "best_buffers", "first", *contributions.FIELDS)
+ARRAYS = (*LIKE_A_TRIAL, "buffers", "best", "best_buffers")
 TRIAL = ("seed", "memory", "round", "seconds", "steps", "status", "reached")
 
 
@@ -108,8 +102,7 @@ def save(writer: RunWriter, state: ServerState) -> None:
     for key, prefix in BUFFERS.items():
         held: Buffers = getattr(state, key)
         arrays |= {prefix + name: np.array(part, order="C") for name, part in held.items()}
-    arrays |= {"best": state.best, "first": state.first}
-    arrays |= contributions.as_arrays(state)
+    arrays["best"] = state.best
     host = {key: plain(part) for key, part in vars(state).items() if key not in (*ARRAYS, "memory")}
     host["memory"] = state.memory.dump()
     trial = {"index": 0, "local": None} | {key: host.pop(key) for key in TRIAL}
@@ -136,6 +129,6 @@ def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
     rest["measured"] = from_plain(MeasuredCosts, rest["measured"])
     rest["memory"] = PlannerMemory.load(rest["memory"])
     rest["tensors"] = [from_plain(TensorSpec, leaf) for leaf in rest["tensors"]]
-    rest |= {name: vector_files.kept(point.arrays.get(name, nothing[0, 0])) for name in ("best", "first")}
-    rest |= {key: contributions.with_prefix(point.arrays, prefix) for key, prefix in BUFFERS.items()}
-    return ServerState(**rest | contributions.from_arrays(point.arrays)), records
+    rest["best"] = vector_files.kept(point.arrays.get("best", nothing[0, 0]))
+    rest |= {key: point.under(prefix) for key, prefix in BUFFERS.items()}
+    return ServerState(**rest), records

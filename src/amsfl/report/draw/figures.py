@@ -8,12 +8,11 @@ from amsfl.report.draw.drawing import DrawnFigure, Picture, render
 from amsfl.report.draw.progress_figures import energy, score_over_time, target_times
 from amsfl.report.draw.spread_figures import figure_a, figure_b, reliability
 from amsfl.report.draw.timeline import client_timeline
-from amsfl.report.draw.worth import worth_and_cost
 from amsfl.report.measure.subject import Subject
 
 MAKERS: list[Callable[[Subject], DrawnFigure | None]] = [
     *(score_over_time, target_times, energy, figure_a, figure_b),
-    *(client_timeline, steps, drift, worth_and_cost, reliability),
+    *(client_timeline, steps, drift, reliability),
 ]
 
 

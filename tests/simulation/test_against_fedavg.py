@@ -6,7 +6,7 @@ from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl.record import RoundRecord, read_run
-from amsfl.worth.against_fedavg import forecast_fedavg, sentence
+from amsfl.simulation.against_fedavg import forecast_fedavg, sentence
 
 
 def a_round(steps, took, **changes):
@@ -24,11 +24,11 @@ def test_two_rounds_by_hand():
     forecast = forecast_fedavg(rounds, "makespan", 1e6, [1.0, 9.0, 3.0])
     assert (forecast.steps, forecast.seconds, forecast.megabytes) == (4.0, 25.0, 4.0)
     saved = forecast.seconds_saved
-    assert saved.mean == pytest.approx(8.0) and forecast.megabytes_saved == pytest.approx(-6.0)
+    assert saved[0] == pytest.approx(8.0) and forecast.megabytes_saved == pytest.approx(-6.0)
     reach = 1.645 * np.std([5.0, 3.0]) / np.sqrt(2) * 2
-    assert (saved.low, saved.high) == pytest.approx((8 - reach, 8 + reach))
+    assert saved[1:] == pytest.approx([8 - reach, 8 + reach])
     assert forecast_fedavg(rounds, "sum", 1e6, [1.0, 9.0, 3.0]).seconds == pytest.approx(2 * (4.5 + 12.5))
-    assert "8 s saved" in sentence(forecast.plain()) and "6 MB more" in sentence(forecast.plain())
+    assert "8 s saved" in sentence(forecast._asdict()) and "6 MB more" in sentence(forecast._asdict())
 
 
 def test_a_reading_is_no_part_of_fedavg():

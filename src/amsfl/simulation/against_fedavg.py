@@ -7,12 +7,13 @@ FedAvg would have needed more rounds or fewer, no record of another method says.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from amsfl.core.records import Json
 from amsfl.record import RoundRecord
-from amsfl.worth.shapley import RowMean, estimate
+from amsfl.worth import interval
 
 
 class FedAvgForecast(NamedTuple):
@@ -20,13 +21,9 @@ class FedAvgForecast(NamedTuple):
 
     steps: float  # of everybody in every round
     seconds: float
-    seconds_saved: RowMean  # with a 90% interval by the spread over rounds
+    seconds_saved: list[float]  # with a 90% interval by the spread over rounds
     megabytes: float
     megabytes_saved: float
-
-    def plain(self) -> dict[str, Any]:
-        """For a record."""
-        return self._asdict() | {"seconds_saved": list(self.seconds_saved)}
 
 
 def forecast_fedavg(
@@ -44,10 +41,10 @@ def forecast_fedavg(
     clients = sum(len(each.cohort) for each in rounds)
     steps = sum(sum(each.steps) for each in rounds) / clients
     took = [_round(each, clock, steps, step_seconds) for each in rounds]
-    saved = estimate(np.array(took) - [each.round_seconds[clock] for each in rounds])
+    saved = interval(np.array(took) - [each.round_seconds[clock] for each in rounds])
     megabytes = clients * bytes_each / 1e6
     sent = sum(each.bytes_up + each.bytes_down for each in rounds) / 1e6
-    whole = RowMean(*(len(rounds) * part for part in saved))
+    whole = [len(rounds) * part for part in saved]
     return FedAvgForecast(steps, float(sum(took)), whole, megabytes, megabytes - sent)
 
 
@@ -59,7 +56,7 @@ def _round(each: RoundRecord, clock: str, steps: float, step_seconds: Sequence[f
     return float(seconds.sum() if clock == "sum" else seconds.max())
 
 
-def sentence(verdict: dict[str, Any]) -> str:
+def sentence(verdict: Json) -> str:
     """The verdict of a summary in a line; "" where there is none."""
     if not verdict:
         return ""

@@ -1,1 +1,0 @@
-"""What each client brings and what it costs: numbers in, a statement out."""
