@@ -1,6 +1,7 @@
 """The command line itself: help by topic, a version, suggestions, names in any case, a table as argument."""
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,10 @@ def test_a_sweep_is_a_table_and_goes_on(call, tmp_path):
     again = call("sweep", "seed=0,1", *words)
     assert json.loads(again.stdout)[0] == rows[0] and "4 of 4 runs" in again.stderr
     assert len((tmp_path / "kept" / "sweep.csv").read_text().splitlines()) == 5
+    best = call("sweep", "method=fedavg,fedprox", "seed=0,1", "--out=best", *words[0:1], *words[3:])
+    assert "best of fedavg: lr 0." in best.stdout and "mean of 2" in best.stdout, best.output
+    study = tomllib.loads((tmp_path / "best" / "best.toml").read_text())
+    assert set(study["methods"]) == {"fedavg", "fedprox"} and study["seed"] == 2
     chains = call("sweep", 'transmit="topk:0.1,q8","q8"', "seed=0", "--out=chains", *words[2:], "--lr=0.1")
     assert [row["transmit"] for row in json.loads(chains.stdout)] == ["topk:0.1,q8", "q8"]
     for wrong in (["lr"], ["lr=0.1", "lr=0.2"], ["lrr=0.1"], ["lr=fast"], ["transmit=topk:0.1,q8"]):

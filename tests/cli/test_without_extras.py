@@ -69,7 +69,7 @@ NEEDS = [  # what a user types, and the extra that it needs
 REFUSED = [  # mistakes that need no extra: each command's error path
     ["run", "--method", "fedavgg"],
     ["compare", "--methods", "fedavgg"],
-    ["tune", "--level", "slow", "--data", "digits"],
+    ["compare", "--tune", "slow", "--data", "digits"],
     ["sweep", "lr"],
     ["reproduce", "--config", "none.toml"],
     ["report", "nowhere"],

@@ -44,7 +44,6 @@ PAIRS = words(
 GROUPS: dict[str, tuple[Any, ...]] = {
     "run": (Training, Simulation),
     "compare": (Training, Simulation),
-    "tune": (Training, Simulation),
     "reproduce": (Training,),
     "deploy": (Training, Serving),
     "plan": (Training,),
@@ -58,7 +57,6 @@ OWN = {  # flags that are no settings
     "resume": "--json --anyway --rounds --seconds --target --data-dir --checkpoint-every",
     "predict": "--out --which",
     "export": "--to --out --which",
-    "tune": "--methods --trials --config --level --out --quiet",
     "report": "--out --target",
 }
 BARE = ("--force", "--anyway", "--json", "--quiet", "--tls", "--resume")

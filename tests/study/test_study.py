@@ -126,7 +126,7 @@ def test_parts_are_one_study(whole, tmp_path, monkeypatch):
 
 def test_parts_do_not_search_each_for_itself(tmp_path):
     done = invoke("compare", "--data", "digits", "--seconds", "2", "--part", "1/2", "--out", tmp_path / "out")
-    assert done.exit_code == 2 and "amsfl tune" in done.output
+    assert done.exit_code == 2 and "amsfl sweep" in done.output
 
 
 def _report(folder):

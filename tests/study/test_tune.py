@@ -45,7 +45,7 @@ def test_the_search_never_sees_what_trials_are_judged_by() -> None:
     rows, kept_back = set(map(bytes, apart.x)), set(map(bytes, apart.evals["holdout"][0]))
     assert rows | kept_back == pool and not (rows | kept_back) & held
     assert len(apart.y) + len(apart.evals["holdout"][1]) == len(data.y)
-    assert tune._seed(small()) not in range(3)
+    assert tune.APART > 3
 
 
 def test_the_best_candidate_wins_and_is_on_record(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_the_best_candidate_wins_and_is_on_record(tmp_path: Path) -> None:
     scores = [trial.summary.accuracy for trial in found.trials["fedavg"]]
     assert np.mean(scores) > 0.3
     notes = json.loads((out / "summary.json").read_text())["notes"]
-    assert any("Settings were searched before the trials (quick)" in note for note in notes)
+    assert any("Settings were searched before the trials" in note for note in notes)
     again = CliRunner().invoke(app, command)  # on record: neither searched nor run again
     assert again.exit_code == 0 and "searching for" not in again.stderr, again.output
 
@@ -79,14 +79,6 @@ def test_what_the_user_fixed_is_left_alone() -> None:
     assert study.tune_study(plan, load("digits"), "quick", fixed=("lr", "steps")).methods == plan.methods
     with pytest.raises(UserError, match="'fast'"):
         study.tune_study(plan, load("digits"), "fast")
-
-
-def test_a_table_is_an_argument_as_in_run(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{n % 7},{'ab'[n % 2]}\n" for n in range(60)))
-    out = tmp_path / "tuned.toml"
-    options = ["--label", "y", "--level", "none", "--methods", "fedavg", "--out", str(out), "--quiet"]
-    done = CliRunner().invoke(app, ["tune", str(tmp_path / "rows.csv"), *options])
-    assert done.exit_code == 0 and "rows.csv" in out.read_text(), done.output
 
 
 def test_a_tuned_file_is_a_study(tmp_path: Path) -> None:

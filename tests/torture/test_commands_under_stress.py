@@ -31,10 +31,9 @@ COMMANDS = {
     "onnx": ["export", "run", "--to", "onnx", "--out", "out/export"],
     "report": ["report", "run", "--out", "out/report"],
     "compare": ["compare", "--config", "small.toml", "--tune", "none", "--out", "out/compare", "--quiet"],
-    "tune": ["tune", "--config", "small.toml", "--methods", "fedavg", "--out", "out/tuned.toml", "--quiet"],
 }
 QUICK = ("predict", "torch")
-LONG, POINTS = ("report", "compare", "tune"), 8  # operations that are tried where each costs seconds
+LONG, POINTS = ("report", "compare"), 8  # operations that are tried where each costs seconds
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +104,7 @@ def test_a_full_disk_and_a_crash_at_every_operation(name: str, home: Path, tortu
         crash_at(number, lambda: call(name))
         call(name)
         assert set(visible(home)) == set(whole), f"operation {number}"
-        if name not in ("compare", "tune", "report"):  # whose files have the seconds that they took
+        if name not in ("compare", "report"):  # whose files have the seconds that they took
             assert visible(home) == whole, f"operation {number}"
     print(f"{name}: {len(chosen)} of {count} operations, refused and crashed at")
 

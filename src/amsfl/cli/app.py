@@ -39,7 +39,6 @@ COMMANDS = {  # the first page of --help: one story from a table to real clients
         studies.reproduce,
         studies.report,
         run.resume,
-        studies.tune,
         studies.sweep,
     ),
     "Real clients": (plan.plan, calibrate.calibrate, forecast.forecast, deploy.supernode),

@@ -1,4 +1,4 @@
-"""`amsfl reproduce`, `compare`, `report`, `tune` and `sweep`: many runs, and what they come to."""
+"""`amsfl reproduce`, `compare`, `report` and `sweep`: many runs, and what they come to."""
 
 import tomllib
 from pathlib import Path
@@ -31,9 +31,7 @@ from amsfl.simulation import make_config
 
 NSLKDD = "nslkdd"
 Force = Annotated[bool, typer.Option(help="start anew where the folder holds a study with other settings")]
-Tune = Annotated[
-    str, typer.Option(help="search lr and steps before the trials: none, quick or full (as long as it takes)")
-]
+Tune = Annotated[str, typer.Option(help="search lr and steps before the trials: quick or none")]
 Part = Annotated[
     str, typer.Option(help="run one part of the study, as in 3/8; 'amsfl report' unites the parts")
 ]
@@ -101,8 +99,8 @@ def compare(
     plan, data = open_study("compare", settings, methods, trials, config, quiet)
     if part and study.search_cost(plan, tune, settings):
         raise UserError(
-            "Parts of a study must agree on what was searched: search once with 'amsfl tune', then give each "
-            "part --config tuned.toml --tune none. Or search nothing: --tune none."
+            "Parts of a study must agree on what was searched: search once with 'amsfl sweep method=... "
+            "lr=...', then give each part --config best.toml --tune none. Or search nothing: --tune none."
         )
     execution = Execution(out, part, force, quiet, track)
     execute(plan, data, execution, lambda: search(plan, data, tune, settings, quiet, out))
@@ -130,31 +128,6 @@ def report(
     announce(write(folders, out or home, asked.target, asked.score or None))
 
 
-@flags.takes(Training, Simulation, leave_out=NOT_OF_STUDIES)
-def tune(
-    settings: Json,
-    tables: flags.TableFiles = None,
-    methods: Methods = None,
-    trials: Trials = None,
-    config: Config = None,
-    level: Annotated[str, typer.Option(help="quick or full (as long as it takes)")] = "quick",
-    out: Annotated[Path, typer.Option(help="where to write the study")] = Path("tuned.toml"),
-    quiet: Quiet = False,
-) -> None:
-    """Search lr and steps for every method that needs them; `amsfl compare --config` takes the file."""
-    from amsfl import study
-
-    settings = flags.with_tables(settings, tables)
-    plan, dataset = open_study("compare", settings, methods, trials, config, quiet)
-    tuned = search(plan, dataset, level, settings, quiet)
-    write_atomically(out, tomli_w.dumps(study.to_settings_file(tuned)).encode())
-    for entry, search_record in tuned.searched.items():
-        typer.echo(
-            f"{entry}: {', '.join(f'{key} {value:g}' for key, value in search_record['found'].items())}"
-        )
-    typer.echo(f"{out}; compare with 'amsfl compare --config {out} --tune none'")
-
-
 SHOWN = ("score", "status", "rounds", "virtual_seconds", "seconds_to_target")  # the file has all
 LINES = 40
 WITH_COMMAS = ("class_weights", "columns", "drop", "keep", "missing", "robust", "transmit")  # in one value
@@ -174,7 +147,10 @@ def sweep(
     ),
     as_json: Annotated[bool, typer.Option("--json", help="print the rows as JSON, nothing else")] = False,
 ) -> None:
-    """Run every combination of some settings, and write a table with one row a run.
+    """Run every combination of some settings: a table with one row a run, and the best of every method.
+
+    With method=fedavg,amsfl lr=0.05,0.2,0.8 seed=0,1,2 the best settings of each method are in best.toml, for
+    amsfl compare --config FILE --tune none. They are chosen by the runs' own scores: compare by other seeds.
 
     Stop it with Ctrl-C and continue it with the same command; a longer one runs only what is new.
     """
@@ -193,8 +169,23 @@ def sweep(
         return print_json(rows)
     head = (*swept, *(name for name in SHOWN if any(row.get(name) is not None for row in rows)))
     print_table(head, [[_shown(row[name]) for name in head] for row in rows[:LINES]], left=tuple(swept))
+    if set(swept) - {"seed"}:
+        best, seed = sweeps.best_of(rows, swept, settings), max([0, *swept.get("seed", [])]) + 1
+        _keep_best(best, settings, seed, out)
     more = f" with all {len(rows)} runs" if len(rows) > LINES else ""
     typer.echo(f"Table{more}: {out / 'sweep.csv'}")
+
+
+def _keep_best(best: list[Json], settings: Json, seed: int, out: Path) -> None:
+    """One line for every method, and a study of them by other seeds."""
+    from amsfl.study.settings import ELSEWHERE
+
+    for row in best:
+        words = ", ".join(f"{name} {_shown(value)}" for name, value in row["settings"].items())
+        typer.echo(f"best of {row['method']}: {words} (score {row['score']:.4g}, mean of {row['runs']})")
+    shared = {name: value for name, value in settings.items() if name not in ELSEWHERE}
+    plan = {"seed": seed, "run": shared, "methods": {row["method"]: row["settings"] for row in best}}
+    write_atomically(out / "best.toml", tomli_w.dumps(plan).encode())
 
 
 def _values(pair: str) -> tuple[str, list[Any]]:

@@ -1,5 +1,6 @@
 """`amsfl.sweep`: every combination of some settings, runs that can share a batch in one, back as a table."""
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amsfl.core import Remark, UserError, need
 from amsfl.core.records import Json, JsonMapping
+from amsfl.core.scores import LESS
 from amsfl.data import Dataset
 from amsfl.data.raw_table import Frame
 from amsfl.engines.models import Model
@@ -105,6 +107,26 @@ def sweep(
             if show:
                 show(done / len(runs), f"{done} of {len(runs)} runs")
     return pandas.DataFrame([{**run.swept, **finished[names[run.place]]} for run in runs])
+
+
+def best_of(rows: Iterable[Row], over: Iterable[str], settings: JsonMapping) -> list[Json]:
+    """The best settings of every method, as means over seeds: sooner at the target, then the better score."""
+    config = make_config({key: value for key, value in settings.items() if key not in over})
+    keys, sign = [key for key in over if key != "seed"], -1.0 if config.score in LESS else 1.0
+    alike: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        alike.setdefault(tuple(row[key] for key in keys), []).append(row)
+    best: dict[str, tuple[tuple[float, float], Json]] = {}
+    for values, some in alike.items():
+        seconds = [row["seconds_to_target"] for row in some]
+        score = sum(row["score"] for row in some) / len(some)
+        rank = (-math.inf if None in seconds else -sum(seconds) / len(some), sign * score)
+        own = dict(zip(keys, values, strict=True))
+        method = str(own.pop("method", config.method))
+        found = {"method": method, "settings": own, "score": score, "runs": len(some)}
+        if method not in best or rank > best[method][0]:
+            best[method] = rank, found
+    return [found for _, found in best.values()]
 
 
 def combinations(

@@ -131,8 +131,7 @@ def _searched(methods: list[MeasuredSeries]) -> list[str]:
     )
     others = [one.label for one in methods if one.label not in searches]
     rest = f" Nothing was searched for {', '.join(others)}." if others else ""
-    level = next(iter(searches.values()))["level"]
     return [
-        f"Settings were searched before the trials ({level}), with a seed of its own, on training rows held "
+        "Settings were searched before the trials, with a seed of its own, on training rows held "
         f"back and never on the hold-out: {results}.{rest}"
     ]
