@@ -9,7 +9,6 @@ import typer
 
 from amsfl.cli import flags
 from amsfl.cli.output import print_json, print_table
-from amsfl.cli.published import reproduce_table
 from amsfl.cli.run import Track
 from amsfl.cli.study_work import (
     NOT_OF_STUDIES,
@@ -29,7 +28,6 @@ from amsfl.record import write_atomically
 from amsfl.settings.definitions import Simulation, Training
 from amsfl.simulation import make_config
 
-NSLKDD = "nslkdd"
 Force = Annotated[bool, typer.Option(help="start anew where the folder holds a study with other settings")]
 Tune = Annotated[str, typer.Option(help="search lr and steps before the trials: quick or none")]
 Part = Annotated[
@@ -41,18 +39,10 @@ Out = Annotated[Path, typer.Option(help="folder of the study and its report")]
 @flags.takes(Training, Simulation, only=("data", "data_dir", "seconds", "rounds", "seed"))
 def reproduce(
     settings: Json,
-    table: Annotated[
-        str, typer.Argument(help="nslkdd, or a published table: niid-bench, fcube, fedprox-synthetic")
-    ] = NSLKDD,
     trials: Trials = None,
     methods: Methods = None,
-    cases: Annotated[
-        str | None, typer.Option(help="rows of a published table with commas between; all if not given")
-    ] = None,
     config: Config = None,
-    out: Annotated[
-        Path | None, typer.Option(help="folder of the study and its report; by default results/TABLE")
-    ] = None,
+    out: Out = Path("results/reproduce"),
     part: Part = "",
     force: Force = False,
     track: Track = "",
@@ -60,16 +50,12 @@ def reproduce(
 ) -> None:
     """Redo the paper's comparison: seven methods, five non-IID clients, 100 virtual seconds.
 
-    With the name of a published table, redo that table, with our numbers beside theirs (docs/published.md).
     Settings that are not given are those of the study's file; trial k has the seed plus k.
 
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
-    if table != NSLKDD:
-        execution = Execution(out or Path("results") / table, part, force, quiet, track)
-        return reproduce_table(table, cases, methods, trials, settings, execution)
     plan, data = open_study("reproduce", settings, methods, trials, config, quiet)
-    execute(plan, data, Execution(out or Path("results/reproduce"), part, force, quiet, track))
+    execute(plan, data, Execution(out, part, force, quiet, track))
 
 
 @flags.takes(Training, Simulation, leave_out=NOT_OF_STUDIES)

@@ -1,4 +1,4 @@
-"""A page of one table, in one file: forecast.html and published.html."""
+"""A page of one table, in one file: forecast.html."""
 
 from collections.abc import Sequence
 from pathlib import Path
