@@ -123,10 +123,10 @@ def best_of(rows: Iterable[Row], over: Iterable[str], settings: JsonMapping) -> 
         rank = (-math.inf if None in seconds else -sum(seconds) / len(some), sign * score)
         own = dict(zip(keys, values, strict=True))
         method = str(own.pop("method", config.method))
-        found = {"method": method, "settings": own, "score": score, "runs": len(some)}
+        candidate = {"method": method, "settings": own, "score": score, "runs": len(some)}
         if method not in best or rank > best[method][0]:
-            best[method] = rank, found
-    return [found for _, found in best.values()]
+            best[method] = rank, candidate
+    return [candidate for _, candidate in best.values()]
 
 
 def combinations(
