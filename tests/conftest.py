@@ -29,9 +29,8 @@ import hypothesis
 import jax
 
 jax.config.update("jax_enable_x64", True)
-# how fast a machine is must fail nobody's test, nor which examples were drawn; --torture draws fresh ones
+# how fast a machine is must fail nobody's test, nor which examples were drawn
 any_machine = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.register_profile("fresh examples", any_machine)
 hypothesis.settings.register_profile("same examples", any_machine, derandomize=True)
 hypothesis.settings.load_profile("same examples")
 
@@ -40,18 +39,6 @@ pytest_plugins = ["browser"]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
-    parser.addoption("--torture", action="store_true", help="large budgets: every crash point, many flips")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--torture"):
-        hypothesis.settings.load_profile("fresh examples")
-
-
-@pytest.fixture(scope="session")
-def torture(request: pytest.FixtureRequest) -> bool:
-    """Whether budgets are large."""
-    return bool(request.config.getoption("--torture"))
 
 
 # a package that the extra `test` does not bring
@@ -101,9 +88,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Func
             item.add_marker(pytest.mark.extras)
     # whoever runs files side by side is not left with a long one alone at the end
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
-    for mark in ("slow", "torture"):
-        if not config.getoption(f"--{mark}"):
-            skip = pytest.mark.skip(reason=f"{mark}: run with --{mark}")
-            for item in items:
-                if item.get_closest_marker(mark):
-                    item.add_marker(skip)
+    if not config.getoption("--slow"):
+        skip = pytest.mark.skip(reason="slow: run with --slow")
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(skip)

@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
+from crashes import everything, fail_at
 from federation_small import SMALL
-from torture import everything, fail_at
 from typer.testing import CliRunner
 
 import amsfl

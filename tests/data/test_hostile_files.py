@@ -5,23 +5,17 @@ import json
 import random
 import struct
 import zipfile
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from federation_small import own_data
 from pyarrow import feather, parquet
 
-import amsfl
-from amsfl import portable
-from amsfl.core import DiskError, UserError
+from amsfl.core import UserError
 from amsfl.data import load, sizes
 from amsfl.data.read_table import read_file
-from amsfl.portable.export import export
-from amsfl.record import sealed_text
 
 
 @pytest.fixture
@@ -88,7 +82,7 @@ def test_a_parquet_of_many_equal_rows(tmp_path: Path, little_memory: None) -> No
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".feather", ".jsonl", ".xlsx", ".csv.gz", ".csv.zip"])
-def test_damaged_files_are_sentences(ending: str, tmp_path: Path, torture: bool) -> None:
+def test_damaged_files_are_sentences(ending: str, tmp_path: Path) -> None:
     """Cut short, with single bytes changed, with sizes in the headers made large, or full of noise."""
     if ending == ".xlsx":
         pytest.importorskip("openpyxl")
@@ -96,7 +90,7 @@ def test_damaged_files_are_sentences(ending: str, tmp_path: Path, torture: bool)
     write_table(path)
     whole, rng, tried, said = path.read_bytes(), random.Random(5), 0, 0
     read_file(str(path))
-    for number in range(600 if torture else 25):
+    for number in range(25):
         content = bytearray(whole)
         if number % 5 == 0:
             content = content[: rng.randrange(len(content))]
@@ -115,7 +109,6 @@ def test_damaged_files_are_sentences(ending: str, tmp_path: Path, torture: bool)
             said += 1
             assert str(error).endswith("."), error
     assert said > tried // 3
-    print(f"{tried} damaged {ending} files, {said} refused in a sentence")
 
 
 def write_table(path: Path) -> None:
@@ -172,47 +165,3 @@ def test_json_nested_without_end(tmp_path: Path) -> None:
     for between in ("", "\n", " [], "):
         (tmp_path / "t.jsonl").write_text('{"a": ' + f"[{between}" * 100_000)
         refused(tmp_path / "t.jsonl", "are nested 100 deep")
-
-
-def test_a_model_file_that_lies_about_its_tensors(tmp_path: Path, torture: bool) -> None:
-    """Sealed again after every lie, as somebody would who knows how: refused, and nothing is allocated."""
-    settings = {"engine": "loop", "rounds": 1, "steps": 1, "model": "softmax", "method": "fedavg"}
-    amsfl.run(dataset=own_data(), out=tmp_path / "run", details=False, **settings)
-    where = tmp_path / "export"
-    export(portable.load(tmp_path / "run"), "sklearn", where)
-    whole = (where / "model.safetensors").read_bytes()
-    size = struct.unpack("<Q", whole[:8])[0]
-    head, body = json.loads(whole[8 : 8 + size]), whole[8 + size :]
-    name = next(key for key in head if key != "__metadata__")
-    lies = [
-        {"data_offsets": [0, 2**62]},
-        {"data_offsets": [-4, 4]},
-        {"shape": [2**40, 2**40]},
-        {"shape": [0]},
-        {"dtype": "F64"},
-        {"dtype": "BF16"},
-        {"dtype": "no such"},
-    ]
-    files = [struct.pack("<Q", claimed) + whole[8:] for claimed in (0, 7, size - 1, 2**31, 2**63, 2**64 - 1)]
-    for lie in lies:
-        text = json.dumps(head | {name: head[name] | lie}).encode()
-        files.append(struct.pack("<Q", len(text)) + text + body)
-    rng = random.Random(3)
-    for _ in range(500 if torture else 40):
-        content = bytearray(whole)
-        content[rng.randrange(8 + size)] ^= 1 << rng.randrange(8)
-        files.append(bytes(content))
-    refusals = 0
-    for content in files:
-        (where / "model.safetensors").write_bytes(content)
-        about = json.loads((where / "model.json").read_text())
-        del about["crc"]
-        about["sha256"] = {"model.safetensors": sha256(content).hexdigest()}
-        (where / "model.json").write_bytes(sealed_text.seal(about))
-        try:
-            portable.load(where)
-        except DiskError as error:
-            refusals += 1
-            assert "is damaged" in str(error)
-    assert refusals > len(files) // 2
-    print(f"{len(files)} lying model files, {refusals} refused in a sentence")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.torture
+pytestmark = pytest.mark.slow
 
 LATE = {"method": "amsfl", "round_end": "buffer:2", "profile": "wild", "clock": "makespan"}
 OWN = {"waits": {"method": "amsfl"}, "does not wait": LATE, "fedavg": {"method": "fedavg"}}

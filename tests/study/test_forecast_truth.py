@@ -13,19 +13,20 @@ SITES = "client,step_seconds,latency,jitter\nnorth,0.01,0.1,{0}\nsouth,0.1,0.4,{
 RUN: dict[str, Any] = {"data": "digits", "model": "softmax", "engine": "loop", "batch": 16, "clients": 3}
 
 
-@pytest.mark.parametrize("jitter, rounds, near", [(0.0, 6, 0.001), (0.3, 80, 0.15)])
+@pytest.mark.parametrize(
+    "jitter, rounds, near, trials",
+    [(0.0, 6, 0.001, 1), pytest.param(0.3, 80, 0.15, 12, marks=pytest.mark.slow)],
+)
 def test_calibrate_then_forecast(
-    jitter: float, rounds: int, near: float, tmp_path: Path, torture: bool
+    jitter: float, rounds: int, near: float, trials: int, tmp_path: Path
 ) -> None:
     """The same order of ways, and seconds as near as 80 rounds of jitter can tell the slowest."""
-    if jitter and not torture:
-        pytest.skip("with --torture")
     (tmp_path / "truth.csv").write_text(SITES.format(jitter))
     truth = str(tmp_path / "truth.csv")
     settings = RUN | {"profile": truth, "clock": "makespan", "method": "fedavg", "rounds": rounds}
     amsfl.run(out=tmp_path / "run", eval_every=rounds, details=False, steps=5, **settings)
     (tmp_path / "fitted.csv").write_text(as_csv(calibrate([tmp_path / "run"])))
-    grid = ForecastGrid(("fedavg",), ("all", "quorum:2"), (2, 10), (0.5,), 12 if torture else 1)
+    grid = ForecastGrid(("fedavg",), ("all", "quorum:2"), (2, 10), (0.5,), trials)
     ways = {}
     for name in ("truth", "fitted"):
         profile = str(tmp_path / f"{name}.csv")

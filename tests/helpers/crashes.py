@@ -1,7 +1,4 @@
-"""Ways to hurt a record, to be used by any test: crash at every file operation, fail it, flip every bit.
-
-A budget is small in CI and large with `pytest --torture`; seeds are fixed, and what was tried is printed.
-"""
+"""Ways to hurt a record: crash at every file operation, fail it, flip bits."""
 
 import os
 import random
