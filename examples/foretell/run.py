@@ -46,7 +46,6 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     first, profile = deployed(out / "first", FIRST), out / "profile.csv"
     print(amsfl("calibrate", str(first), "--out", str(profile), "--force"))
-    print(amsfl("calibrate", str(first), "--check"))
     virtual = ["--clock", "makespan", "--profile", str(profile), "--no-details", "--json"]
     foretold = {
         name: json.loads(

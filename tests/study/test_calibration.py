@@ -12,12 +12,10 @@ import amsfl
 from amsfl.cli.app import app
 from amsfl.cli.calibrate import _show as show
 from amsfl.clock import read_profile
-from amsfl.clock.round_end import quorum
 from amsfl.core import UserError
 from amsfl.record import Manifest, MethodFacts, RoundRecord, RunRecord
-from amsfl.study.calibration import FittedSites, as_csv, calibrate, check, fit, timings_of
-from amsfl.study.calibration.fit import durations
-from amsfl.study.calibration.timings import RunTimings
+from amsfl.study.calibrate import FittedSites, as_csv, calibrate, fit
+from amsfl.study.timings import timings_of
 
 SITES = "step_seconds,latency,jitter,failure\n0.01,0.5,0.1,0\n0.02,0.2,0.3,0.2\n0.05,0.3,0,0.1\n"
 
@@ -59,28 +57,13 @@ def test_the_profile_runs_and_takes_as_long(known: tuple[Path, Path], tmp_path: 
     assert ends[1] == pytest.approx(ends[0], rel=0.05)
 
 
-def test_a_calm_half_predicts_the_other(tmp_path: Path) -> None:
-    found = check(simulated(tmp_path / "calm", rounds=8))
-    assert found.fitted == 4 and found.to_round == 8 and not found.reached
-    assert found.round_seconds.error == pytest.approx(0) and found.seconds.error == pytest.approx(0)
-    assert found.seconds.low == pytest.approx(found.seconds.high)
-
-
-def test_a_buffer_is_predicted_by_the_queue(tmp_path: Path) -> None:
+def test_a_buffer_has_no_server_of_its_own(tmp_path: Path) -> None:
+    """Rounds overlap in a simulation without a server's time: what is fitted is what it was given."""
     run = simulated(tmp_path / "aloft", method="fedbuff", round_end="buffer:2", profile="wild", rounds=16)
-    found = check(run)
-    assert abs(found.round_seconds.error) < 0.02 and abs(found.seconds.error) < 0.02
-
-
-def test_a_quorum_waits_longer_where_rounds_fail() -> None:
-    """Two of three make a quorum; the first never comes, so every move waits for the third, 1 s each time."""
-    sites = FittedSites(("a", "b", "c"), np.array([0.01, 0.01, 1.0]), np.zeros(3), np.zeros(3))
-    nothing: Any = []
-    run = RunTimings(sites.names, nothing, nothing, [0.0], *[nothing] * 3, None, quorum(2), nothing)
-    everybody = [{0: 1, 1: 1, 2: 1}] * 3
-    np.testing.assert_allclose(durations(sites, run, everybody, 0), 0.01)
-    failing = sites._replace(failure=np.array([1.0, 0.0, 0.0]))
-    np.testing.assert_allclose(durations(failing, run, everybody, 0), 1.0)
+    found = calibrate([run])
+    assert found.server_seconds == 0 and found.jitter is None
+    given = amsfl.clock.profile("wild", 3, 0, ())
+    np.testing.assert_allclose(found.step_seconds, given.step_seconds)
 
 
 def test_a_name_with_a_comma_is_one_cell_on_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,9 +137,5 @@ def test_mistakes_are_sentences(known: tuple[Path, Path], tmp_path: Path) -> Non
     other = simulated(tmp_path / "other", clients=2, rounds=4)
     with pytest.raises(UserError, match="calibrate by runs of the same clients"):
         calibrate([known[1], other])
-    for arguments, sentence in (
-        (["--out", str(tmp_path / "profile.txt")], "ends in .csv"),
-        (["--target", "0.9"], "add --check"),
-    ):
-        done = CliRunner().invoke(app, ["calibrate", str(known[1]), *arguments])
-        assert done.exit_code == 2 and sentence in " ".join(done.output.split())
+    done = CliRunner().invoke(app, ["calibrate", str(known[1]), "--out", str(tmp_path / "profile.txt")])
+    assert done.exit_code == 2 and "ends in .csv" in " ".join(done.output.split())

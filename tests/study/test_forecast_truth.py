@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import amsfl
-from amsfl.study.calibration import as_csv, calibrate
+from amsfl.study.calibrate import as_csv, calibrate
 from amsfl.study.forecast import ForecastGrid, forecast
 
 SITES = "client,step_seconds,latency,jitter\nnorth,0.01,0.1,{0}\nsouth,0.1,0.4,{0}\neast,0.02,0.2,{0}\n"

@@ -12,10 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amsfl.clock import RoundEnd
-from amsfl.clock.round_end import buffer
 from amsfl.core import UserError
-from amsfl.core.records import Json
 from amsfl.record import RoundRecord, RunRecord, read_run
 from amsfl.record.fingerprint import refuse_recorded_code
 from amsfl.record.timeline import GONE, absent, busy_times, spans
@@ -39,27 +36,25 @@ class RunTimings(NamedTuple):
     names: tuple[str, ...]
     trips: list[ClientRound]
     moves: list[float]  # when the server had made each model, and done whatever else it does in a round
-    lags: list[float] | None  # from an event to what was sent then; None: rounds wait for all (fit.py)
+    lags: list[float] | None  # from an event to what was sent then; None: rounds wait for all
     tried: list[list[int]]  # of each round: clients whose work came, or came to nothing
     failed: list[list[int]]
     away: list[list[int]]  # of each round: clients that could not be asked
     weights: list[float] | None  # shares of the data, where only the clients know them
-    end: RoundEnd
-    scores: list[Json]  # of each round: what targets are held against
 
     @property
     def clients(self) -> int:
         return len(self.names)
 
 
-def read(folder: Path) -> tuple[RunTimings, RunRecord]:
+def timings_in(folder: Path) -> RunTimings:
     run = read_run(folder)
     if len(run.rounds) < FEWEST:
         raise UserError(
             f"The record {str(folder)!r} has {len(run.rounds)} rounds; to calibrate by, give one with at "
             f"least {FEWEST}."
         )
-    return timings_of(run), run
+    return timings_of(run)
 
 
 def timings_of(run: RunRecord) -> RunTimings:
@@ -70,10 +65,7 @@ def timings_of(run: RunRecord) -> RunTimings:
     speeds = run.manifest.about["clients"].get("step_seconds")
     diagnostic = not real and bool(settings.get("readings"))  # in a simulation those are free
     refuse_recorded_code({"round_end": settings.get("round_end")})
-    end = round_end_on_record(settings)
-    if end.join is not None:  # the groups are not on record: as a buffer of the usual number of results
-        end = buffer(max(1, int(np.median([len(each.cohort) for each in run.rounds]))))
-    apart = any(each.started for each in run.rounds) and not end.waits_for_all
+    apart = any(each.started for each in run.rounds) and not round_end_on_record(settings).waits_for_all
     failed = [_failed(each, real) for each in run.rounds]
     return RunTimings(
         names,
@@ -84,9 +76,7 @@ def timings_of(run: RunRecord) -> RunTimings:
         failed,
         _away(run.rounds, clients if settings.get("cohort") in (None, clients) else 0),
         _weights(run.rounds, clients) if settings.get("data") == "own" else None,
-        end,
-        [each.metrics.get("holdout") or each.metrics.get("clients") or {} for each in run.rounds],
-    )  # fmt: skip
+    )
 
 
 def _lags(rounds: Sequence[RoundRecord]) -> list[float]:
