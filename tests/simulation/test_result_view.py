@@ -12,7 +12,7 @@ from federation_small import SMALL, own_data
 import amsfl
 from amsfl.core import Remark, UserError
 from amsfl.study import sweep as sweeps
-from amsfl.track import RunCallbacks, RunInfo, Tracker, make, numbers, tracking
+from amsfl.track import RunCallbacks, RunInfo, numbers, trackers_of, tracking
 
 pandas = pytest.importorskip("pandas", reason="pip install 'amsfl[frames]'")
 
@@ -178,7 +178,7 @@ def test_wandb_takes_a_run_offline(tmp_path, monkeypatch):
 def test_a_tracker_that_fails_does_not_lose_the_run():
     heard = []
 
-    def begin(begun: RunInfo) -> RunCallbacks:
+    def shaky(begun: RunInfo) -> RunCallbacks:
         def on_round(record):
             heard.append(record.round)
             if record.round == 2:
@@ -186,13 +186,11 @@ def test_a_tracker_that_fails_does_not_lose_the_run():
 
         return RunCallbacks(on_round, heard.append)
 
-    def never(begun: RunInfo) -> RunCallbacks:
+    def absent(begun: RunInfo) -> RunCallbacks:
         raise OSError("no such place")
 
     with pytest.warns(Remark) as said:
-        result = amsfl.run(
-            dataset=own_data(), track=[Tracker("shaky", begin), Tracker("absent", never)], **SMALL
-        )
+        result = amsfl.run(dataset=own_data(), track=[shaky, absent], **SMALL)
     assert result.summary.status == "finished" and heard == [1, 2]
     ours = [str(each.message) for each in said if "tracker" in str(each.message)]
     assert ours == [
@@ -203,7 +201,9 @@ def test_a_tracker_that_fails_does_not_lose_the_run():
 
 def test_a_stopped_run_is_closed_and_a_user_may_stop_it():
     ends = []
-    tracker = Tracker("mine", lambda begun: RunCallbacks(lambda record: None, ends.append))
+
+    def tracker(info):
+        return RunCallbacks(lambda record: None, ends.append)
 
     def stop(record):
         raise KeyboardInterrupt
@@ -217,14 +217,15 @@ def test_a_stopped_run_is_closed_and_a_user_may_stop_it():
 
 def test_trackers_by_name(tmp_path, monkeypatch):
     (tmp_path / "mine_tracks.py").write_text(
-        "from amsfl.track import RunCallbacks, Tracker\n"
+        "from amsfl.track import RunCallbacks\n"
         "heard = []\n"
-        "def mine():\n"
-        "    on_round = lambda record: heard.append(record.round)\n"
-        "    return Tracker('mine', lambda info: RunCallbacks(on_round, heard.append))\n"
+        "def mine(info):\n"
+        "    return RunCallbacks(lambda record: heard.append(record.round), heard.append)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    assert [each.name for each in make("mine_tracks:mine")] == ["mine"] and make("") == make(None) == []
+    assert trackers_of("") == trackers_of(None) == []
+    amsfl.run(dataset=own_data(), track="mine_tracks:mine", **SMALL)
+    assert sys.modules["mine_tracks"].heard[:4] == [1, 2, 3, 4]
     with pytest.raises(UserError, match=r"Unknown tracker 'tensorbord' .did you mean 'tensorboard'"):
         amsfl.run(data="digits", track="tensorbord")
 
@@ -245,7 +246,7 @@ def test_studies_have_a_run_a_trial(tmp_path):
     data = own_data(evals=own_data().evals | {"test": own_data().evals["holdout"]})
     plan = study.Study("s", "compare", 2, 7, "fedavg", own, {"fedavg": {}})
     with study.open_folder(tmp_path, plan, data) as home:
-        list(study.run_blocks(home, plan, data, study.pending(home, plan), track=Tracker("mine", begin)))
+        list(study.run_blocks(home, plan, data, study.pending(home, plan), track=begin))
     assert [each[0] for each in opened] == ["nslkdd-fedavg-7-fedavg", "nslkdd-fedavg-8-fedavg"]
     assert [each[2:] for each in opened] == [[1, 2, 7], [1, 2, 8]]
     assert opened[0][1] == tmp_path / "tracked" / "fedavg" / "0"
@@ -269,7 +270,7 @@ def test_servers_of_real_clients_have_trackers(tmp_path):
 
     settings = {"method": "fedavg", "clients": 2, "rounds": 2, "poll": 0.001, "batch": 16, "steps": 1}
     grid = rehearsal.InProcessGrid(flower.jax_client(shard), [{"partition-id": place} for place in range(2)])
-    flower.serve(grid, settings | {"out": str(tmp_path / "run"), "track": Tracker("mine", begin)}, score)
+    flower.serve(grid, settings | {"out": str(tmp_path / "run"), "track": begin}, score)
     begun, *rounds, summary = opened
     assert begun.out == tmp_path / "run" and begun.clock == "makespan" and begun.settings["clients"] == 2
     assert [each["holdout/mine"] for each in rounds] == [0.25, 0.25]

@@ -61,7 +61,7 @@ def deploy(
     from amsfl.flower.deploy.run import describe, launch
     from amsfl.flower.server.scoring import deciding_split
     from amsfl.simulation.against_fedavg import sentence
-    from amsfl.track import make
+    from amsfl.track import trackers_of
 
     asked = dict(settings) if app else {"data": Training.model_fields["data"].default, **settings}
     asked |= {"resume": True} if resume else {"force": True} if force else {}
@@ -69,7 +69,9 @@ def deploy(
         raise UserError(f"--log is {log!r}; it may be text or json.")
     asked |= {"log": log} if log != "text" else {}
     asked |= {"metrics_port": metrics_port} if metrics_port else {}
-    asked |= {"track": track} if make(track) else {}  # one that is not there is said before anything starts
+    asked |= (
+        {"track": track} if trackers_of(track) else {}
+    )  # one that is not there is said before anything starts
     quiet = (lambda line: None) if as_json else say
     slow, spends = _numbers(slowdowns), list[dict[str, float]]()
     if run_config and app is None:

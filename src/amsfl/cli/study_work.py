@@ -13,7 +13,7 @@ from amsfl.core import UserError
 from amsfl.core.records import JsonMapping
 from amsfl.data import Dataset
 from amsfl.methods import METHODS
-from amsfl.track import make
+from amsfl.track import trackers_of
 
 if TYPE_CHECKING:
     from amsfl.study import Study, TrialBlock
@@ -123,7 +123,7 @@ def execute(
     from amsfl import record, study
     from amsfl.report import write
 
-    trackers = make(execution.track)  # one that is not there is said before the search
+    trackers = trackers_of(execution.track)  # one that is not there is said before the search
     part, out = study.parse_part(execution.part), execution.out
     record.check_part_count(out, part.of if execution.part else None)
     mine = study.blocks_of(plan, part)  # and so is a part that there is not

@@ -33,8 +33,7 @@ from amsfl.simulation.rounds import begin, models_of
 from amsfl.simulation.run_trial import TrialStart, load_trial, run_trial
 from amsfl.simulation.setup import RunSetup, assemble
 from amsfl.simulation.trial import TrialState
-from amsfl.track import TrackerSpec
-from amsfl.track import make as track_by
+from amsfl.track import TrackerSpec, trackers_of
 
 LEAST_PATIENCE, MOST_PATIENCE = 25, 100  # scored rounds without a better one that end a run on a table
 
@@ -68,7 +67,7 @@ def run(
     Returns:
         What the run leaves. A mistake raises a UserError; what has no effect is a warning.
     """
-    trackers = track_by(track)
+    trackers = trackers_of(track)
     own, named = split_custom(settings, dataset, network)
     config = with_patience(make_config(named | own.names()), named, own.dataset)
     where = Path(out) if out else None
@@ -147,7 +146,7 @@ def resume(
     Returns:
         What the run leaves.
     """
-    trackers = track_by(track)
+    trackers = trackers_of(track)
     own, changes = split_custom(changes, dataset, network)
     with record.reopen(Path(where), "run") as writer, ExitStack() as stack:
         config = make_config(fingerprint.merge_settings(writer.manifest, changes | own.names()))

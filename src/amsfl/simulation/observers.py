@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from amsfl.core.scores import shown_score
 from amsfl.record import RoundRecord, Summary
 from amsfl.settings.definitions import Training
-from amsfl.track import RunInfo, TrackerSpec, make, tracking
+from amsfl.track import RunInfo, TrackerSpec, trackers_of, tracking
 
 BAR = 20  # letters
 
@@ -39,7 +39,7 @@ def observers(
     """All of a run's; the caller's own callback comes last, it may stop the run."""
     with ExitStack() as stack:
         show = stack.enter_context(line(wants_line))
-        chosen = make(track)
+        chosen = trackers_of(track)
         trackers = stack.enter_context(tracking(chosen, run_info(config, out)))
         listeners: list[Watch] = [trackers.on_round] if chosen else []
         if show:

@@ -15,7 +15,7 @@ from amsfl.simulation import RunConfig, run_trials
 from amsfl.simulation.observers import run_info
 from amsfl.study import store
 from amsfl.study.settings import CHUNK, Study
-from amsfl.track import RunCallbacks, RunInfo, TrackerSpec, make, tracking
+from amsfl.track import RunCallbacks, RunInfo, TrackerSpec, trackers_of, tracking
 
 PROBE = 4  # rounds to time; the first one compiles
 TRACKED = "tracked"  # of a study's folder: what trackers keep beside the record
@@ -83,7 +83,7 @@ def run_blocks(
     track: TrackerSpec = None,
 ) -> Iterator[TrialBlock]:
     """Run the blocks one by one; each is on the disk when it is yielded. Trackers have a run a trial."""
-    trackers = make(track)
+    trackers = trackers_of(track)
     for block in blocks:
         config = study.config(block.entry)
         with ExitStack() as stack:

@@ -24,7 +24,7 @@ from amsfl.settings.custom import split_custom
 from amsfl.settings.definitions import Simulation
 from amsfl.simulation import ServeConfig, serve_config
 from amsfl.simulation.observers import observers
-from amsfl.track import make
+from amsfl.track import trackers_of
 
 UPLOAD = 30.0  # seconds that the parts of a reply may take at least, however soon the deadline
 RUN = ("resume", "force", "track", "log", "metrics_port")  # asked of one start, and no setting of the run
@@ -85,7 +85,7 @@ def serve(
     own, rest = split_custom(settings)
     rest |= own.names()
     out, again, force = rest.pop("out", None), bool(rest.pop("resume", False)), bool(rest.pop("force", False))
-    trackers = make(rest.pop("track", None))
+    trackers = trackers_of(rest.pop("track", None))
     log, port = str(rest.pop("log", "") or "text"), int(rest.pop("metrics_port", 0) or 0)
     where = Path(str(out)).expanduser() if out else None
     if again and where is None:
