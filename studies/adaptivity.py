@@ -32,9 +32,6 @@ ROUNDS = 300  # of contestants that plan; fixed ones get half, at most
 ROWS = 5000  # of the hold-out
 FIXED = ("fedavg", "fedavg+exp", "feddyn", "scaffold", "fedprox")  # with equal steps, FedNova is FedAvg
 RULES = {  # other ways of choosing steps, at lr 0.5
-    "wang": {"method": "fedavg", "policy": "wang"},
-    "adacomm": {"method": "fedavg", "policy": "adacomm"},
-    "decaying": {"method": "fedavg", "policy": "decaying"},
     "speed": {"method": "fedavg", "policy": "speed"},
     "fill": {"method": "fednova", "policy": "fill"},
 }

@@ -19,8 +19,7 @@ import numpy as np
 from amsfl.combine import RECOMMENDED
 from amsfl.core import Plan, UserError
 from amsfl.data import Dataset
-from amsfl.schedule import Policy, Problem, Signals
-from amsfl.schedule.optimise import as_plan
+from amsfl.schedule import Policy, Problem, Signals, as_plan
 from amsfl.simulation import Result, RunConfig, make_config
 
 import common

@@ -15,7 +15,7 @@ NAMES = ("Oslo", "Lyon", "Graz", "Porto", "Turku")
 STEP = np.array([0.01, 0.02, 0.03, 0.06, 0.08])
 COMM = np.array([0.05, 0.05, 0.10, 0.10, 0.20])
 WEIGHT = np.array([0.30, 0.25, 0.20, 0.15, 0.10])
-DRIFT = np.array([0.05, 0.15, 0.05, 0.10, 0.05])
+FADING = np.array([0.05, 0.15, 0.05, 0.10, 0.05])
 COLOURS = ("#3366cc", "#dd7711", "#229955", "#aa3377", "#777777")
 FIXED = 10
 
@@ -27,8 +27,8 @@ def main() -> None:
     save(price(), "how-price")
 
 
-def problem(kind: str) -> schedule.Problem:
-    return schedule.problem(WEIGHT, STEP, COMM, drift=DRIFT, curve="geometric", kind=kind, clients=NAMES)
+def problem(clock: str) -> schedule.Problem:
+    return schedule.problem(WEIGHT, STEP, COMM, fading=FADING, clock=clock, clients=NAMES)
 
 
 def rounds() -> plt.Figure:
@@ -67,8 +67,8 @@ def worth() -> plt.Figure:
     """What each further step of a client is worth."""
     figure, axes = plt.subplots(figsize=(7, 3))
     steps = np.arange(30)
-    for drift, colour, label in ((0.03, COLOURS[0], "little drift"), (0.15, COLOURS[1], "much drift")):
-        axes.plot(steps + 1, np.exp(-drift * steps), "o-", ms=3, color=colour, label=label)
+    for fading, colour, label in ((0.03, COLOURS[0], "little drift"), (0.15, COLOURS[1], "much drift")):
+        axes.plot(steps + 1, np.exp(-fading * steps), "o-", ms=3, color=colour, label=label)
     axes.set_xlabel("local step")
     axes.set_ylabel("worth of the step")
     axes.set_ylim(0, 1.05)
@@ -79,15 +79,16 @@ def worth() -> plt.Figure:
 
 def price() -> plt.Figure:
     """Worth per second, and the price at which steps stop."""
-    made = schedule.policy("price")(problem("sum"))
+    posed = problem("sum")
+    made = schedule.policy("price")(posed)
     figure, axes = plt.subplots(figsize=(7, 3.4))
     steps = np.arange(40)
     for place, name in enumerate(NAMES):
-        value = WEIGHT[place] * np.exp(-DRIFT[place] * steps) / STEP[place]
+        value = WEIGHT[place] * np.exp(-FADING[place] * steps) / STEP[place]
         taken = int(made.steps[place])
         axes.plot(steps + 1, value, color=COLOURS[place], alpha=0.35)
         axes.plot(steps[:taken] + 1, value[:taken], "o", ms=4, color=COLOURS[place], label=f"{name}: {taken}")
-    level = made.objective / made.seconds
+    level = posed.worth(made.steps) / made.seconds
     axes.axhline(level, color="black", lw=1, ls="--")
     axes.text(40, level * 0.9, "price of a second", ha="right", va="top")
     axes.set_yscale("log")

@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from amsfl.cli.errors import sentences
 from amsfl.cli.plan import plan
 
-SITES = """client,weight,step_seconds,comm_seconds,gain,drift
+SITES = """client,weight,step_seconds,comm_seconds,gain,fading
 Oslo,0.3,0.010,0.05,1.0,0.05
 Lyon,0.1,0.015,0.05,0.8,0.10
 Graz,0.3,0.020,0.10,1.2,0.04
@@ -39,37 +39,9 @@ def record(result: Result) -> dict:
 
 def test_json_has_what_the_contract_says(run) -> None:
     made = record(run(SITES, "--budget", "2.0", "--json"))
-    assert {
-        "steps",
-        "seconds",
-        "objective",
-        "bound",
-        "gap",
-        "price",
-        "policy",
-        "kind",
-        "curve",
-        "why",
-    } <= set(made)
+    assert {*made} == {"policy", "clock", "budget", "steps", "seconds", "worth", "why"}
     assert list(made["steps"]) == ["Oslo", "Lyon", "Graz", "Cork", "Faro"]
-    assert made["seconds"] <= 2.0
-    assert made["gap"] == pytest.approx(made["bound"] - made["objective"])
-    assert (made["policy"], made["kind"], made["curve"]) == ("price", "makespan", "linear")
-
-
-@pytest.mark.parametrize("kind", ["sum", "makespan"])
-@pytest.mark.parametrize("curve", ["linear", "geometric"])
-@pytest.mark.parametrize("budget", [(), ("--budget", "2.0")])
-def test_policies_agree_on_who_is_best(run, kind: str, curve: str, budget: tuple[str, ...]) -> None:
-    options = ("--kind", kind, "--curve", curve, *budget, "--json", "--policy")
-    best = record(run(SITES, *options, "exact"))
-    for name in ("price", "greedy"):
-        made = record(run(SITES, *options, name))
-        worth = "objective" if budget else None
-        got = made[worth] if worth else made["objective"] / made["seconds"]
-        top = best[worth] if worth else best["objective"] / best["seconds"]
-        assert got <= top * (1 + 1e-12)
-        assert top <= made["bound"] / (1 if budget else made["seconds"]) * (1 + 1e-12)
+    assert made["seconds"] <= 2.0 and (made["policy"], made["clock"]) == ("price", "makespan")
 
 
 def test_the_table_is_for_people(run) -> None:
@@ -85,15 +57,15 @@ def test_without_readings_and_weights_all_clients_are_equal(run) -> None:
     # Free communication: a round of one step each already has the best rate for equal clients ...
     assert made["steps"]["a"] == made["steps"]["b"] >= made["steps"]["c"]
     dear = record(run("client,step_seconds,comm_seconds\na,0.01,1\nb,0.01,1\nc,0.02,1\n", "--json"))
-    # ... and dear communication makes longer rounds worth it, up to the 20 steps after which drift wins.
-    assert all(10 < t <= 20 for t in dear["steps"].values())
+    # ... and dear communication makes longer rounds worth it.
+    assert all(t > 10 for t in dear["steps"].values())
 
 
 def test_settings_reach_the_policy(run) -> None:
     made = record(run(SITES, "--policy", "fixed", "--set", "steps=7", "--json"))
     assert set(made["steps"].values()) == {7}
     assert set(made["why"].values()) == {"fixed"}
-    capped = record(run(SITES, "--policy", "fixed", "--set", "steps=7", "--t-max", "3", "--json"))
+    capped = record(run(SITES, "--policy", "fixed", "--set", "steps=7", "--most", "3", "--json"))
     assert set(capped["steps"].values()) == {3}
 
 
@@ -115,7 +87,7 @@ def test_spreadsheet_exports_are_read(run) -> None:
         ("client,weight\na,1\n", (), "no column 'step_seconds'; the columns there are: client, weight"),
         ("client,step_seconds,gian\na,1,1\n", (), "unknown column 'gian' (did you mean 'gain'?)"),
         ("client,step_seconds\na,nan\n", (), "line 2: step_seconds is nan"),
-        ("client,step_seconds,drift\na,1,0\nb,1,-2\n", (), "line 3: drift is -2"),
+        ("client,step_seconds,fading\na,1,0\nb,1,-2\n", (), "line 3: fading is -2"),
         ("client,step_seconds\na,0\n", (), "line 2: step_seconds is 0; give a number from 1e-09 to 1e+09"),
         ("client,step_seconds\na,fast\n", (), "step_seconds is 'fast', not a number"),
         ("client,step_seconds,gain\na,1\n", (), "gain is empty"),
@@ -129,12 +101,11 @@ def test_spreadsheet_exports_are_read(run) -> None:
             ("--budget", "0.3", "--clock", "sum"),
             "(0.487 s); raise --budget or drop clients Graz, Faro.",
         ),
-        (SITES, ("--kind", "sun"), "did you mean 'sum'"),
-        (SITES, ("--curve", "bent"), "Unknown curve 'bent'"),
+        (SITES, ("--clock", "sun"), "did you mean 'sum'"),
         (SITES, ("--policy", "prize"), "did you mean 'price'"),
         (SITES, ("--policy", "printed"), "add --budget"),
         (SITES, ("--policy", "fixed", "--set", "steps"), "--policy-option 'steps' is not NAME=NUMBER"),
-        (SITES, ("--t-max", "0"), "t_max"),
+        (SITES, ("--most", "0"), "most steps"),
     ],
 )
 def test_mistakes_are_one_sentence(run, text: str, options: tuple[str, ...], sentence: str) -> None:

@@ -217,7 +217,7 @@ def test_divergence_exits_with_one(call):
 def test_the_lists(call):
     methods = call("methods")
     assert methods.exit_code == 0
-    for name in ("fedavg", "fedcsda", "amsfl-paper", "price", "adacomm", "median", "topk", "q8"):
+    for name in ("fedavg", "fedcsda", "amsfl-paper", "price", "printed", "median", "topk", "q8"):
         assert name in methods.stdout
     assert "FedCSDA has no public description" in " ".join(methods.stdout.split())
     for name in ("nslkdd", "nslkdd-synth", "digits", "FILE.csv"):

@@ -139,13 +139,13 @@ def test_csv_profile(tmp_path):
     """Columns in any order, spaces around their names, others beside them, which are said."""
     path = tmp_path / "sites.csv"
     path.write_text(
-        "client, latency,step_seconds,up_mbps ,down_mbps,gain,drift\n"
+        "client, latency,step_seconds,up_mbps ,down_mbps,gain,fading\n"
         "Oslo,0,0.01,20,100,1,2\nFaro,0.25,0.5,1,2,1,2\n"
     )
     read = clock.profile(str(path), 2)
     assert read.name == "sites.csv" and read.shares is None
-    assert read.unused() == "The columns 'gain', 'drift' of sites.csv have no effect here."
-    assert read.unused("gain", "drift") == ""
+    assert read.unused() == "The columns 'gain', 'fading' of sites.csv have no effect here."
+    assert read.unused("gain", "fading") == ""
     for column, values in zip(
         (read.step_seconds, read.latency, read.up_mbps, read.down_mbps),
         ([0.01, 0.5], [0, 0.25], [20, 1], [100, 2]),
@@ -212,7 +212,7 @@ def test_one_table_of_sites_serves_a_plan_and_a_run(tmp_path: Path) -> None:
         run.shares.tolist() == [0.25, 0.75] and clock.profile(str(path), 2, names=("b", "a")).shares is None
     )
     assert run.unused() == "The column 'comm_seconds' of sites.csv has no effect here."
-    assert plan["comm_seconds"].tolist() == [5, 5] and plan["client"] == ("a", "b")
+    assert plan["comm_seconds"].tolist() == [5, 5] and plan["clients"] == ("a", "b")
     path.write_text("step_seconds,comm_seconds\n2,5\n1,4\n")
     bare = clock.profile(str(path), 2)
     costs = clock.costs(bare, clock.Work(1e6, 1e6))

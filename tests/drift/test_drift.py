@@ -34,12 +34,12 @@ def test_gain_and_kept_part_by_hand():
     np.testing.assert_allclose(gain, [1, 1], err_msg="a gain is that of one step")
 
 
-def test_drift_is_what_the_geometric_curve_needs():
-    """R = 1/2 after 5 steps: worth fades by 2^(-1/5) a step, and a exp(-d 5/a) = a/2."""
+def test_fading_is_what_the_scheduler_needs():
+    """R = 1/2 after 5 steps: worth fades by 2^(-1/5) a step, and exp(-5 fading) = 1/2."""
     estimates = drift.update(drift.start(2), np.array([0, 1]), [5, 10], 0.1, both(), HALF)
     np.testing.assert_allclose(estimates.fading, [np.log(2) / 0.5, np.log(2) / 1.0])
-    gain, lost = drift.coefficients(estimates, np.array([0, 1]), 0.1)
-    np.testing.assert_allclose(gain * np.exp(-lost * [5, 10] / gain), gain / 2)
+    _, fading = drift.coefficients(estimates, np.array([0, 1]), 0.1)
+    np.testing.assert_allclose(np.exp(-fading * [5, 10]), 0.5)
 
 
 def test_a_longer_step_fades_faster():
@@ -60,9 +60,9 @@ def test_first_round_has_no_direction():
 def test_before_any_reading():
     """Equal gains, and a step keeps 0.9 of the one before, whatever the learning rate (0: not known)."""
     for lr in (0.0, 0.01, 10.0):
-        gain, lost = drift.coefficients(drift.start(3), np.array([0, 2]), lr)
+        gain, fading = drift.coefficients(drift.start(3), np.array([0, 2]), lr)
         assert gain[0] == gain[1] > 0
-        np.testing.assert_allclose(np.exp(-lost / gain), [0.9, 0.9], rtol=1e-3)
+        np.testing.assert_allclose(np.exp(-fading), [0.9, 0.9], rtol=1e-3)
 
 
 def test_smoothing_keeps_seven_tenths():
@@ -78,9 +78,9 @@ def test_absent_clients_keep_their_estimates_and_new_ones_get_the_mean():
     assert new.gain[3] == 5 and new.fading[3] == 6 and np.isnan(new.gain[1])
     assert new.gain[0] != 3 and new.gain[2] != 1
     assert old.gain[0] == 3, "the old memory is not written to"
-    gain, lost = drift.coefficients(new, np.array([1]), 0.1)
+    gain, fading = drift.coefficients(new, np.array([1]), 0.1)
     np.testing.assert_allclose(gain, 0.3 + np.nanmean(new.gain))
-    np.testing.assert_allclose(lost / gain, 0.1 * np.nanmean(new.fading))
+    np.testing.assert_allclose(fading, 0.1 * np.nanmean(new.fading))
 
 
 def test_readings_that_are_not_finite_change_nothing():
@@ -102,18 +102,18 @@ def test_a_negative_gain_keeps_the_base_value():
     np.testing.assert_allclose(gain, [4 / 3, -2 / 3])
     np.testing.assert_allclose(kept, [0.999, 0.75])
     estimates = drift.update(drift.start(2), np.array([0, 1]), FIVE, 0.1, reading, HALF)
-    worth, lost = drift.coefficients(estimates, np.array([0, 1]), 0.1)
+    worth, fading = drift.coefficients(estimates, np.array([0, 1]), 0.1)
     np.testing.assert_allclose(worth, [4 / 3 + 0.3, 0.3])
-    assert lost[1] / worth[1] == pytest.approx(-np.log(0.75) / 5)
+    assert fading[1] == pytest.approx(-np.log(0.75) / 5)
 
 
 def test_negative_gains_still_differ_by_client():
     """An overshot v turns every sign: gains are then equal, and fading decides."""
     reading = both(delta_dir=[-10, -5], grad_diff=[-1, -3])
     estimates = drift.update(drift.start(2), np.array([0, 1]), FIVE, 0.1, reading, HALF)
-    worth, lost = drift.coefficients(estimates, np.array([0, 1]), 0.1)
+    worth, fading = drift.coefficients(estimates, np.array([0, 1]), 0.1)
     np.testing.assert_allclose(worth, [0.3, 0.3])
-    assert lost[0] < lost[1]
+    assert fading[0] < fading[1]
 
 
 @given(

@@ -61,7 +61,7 @@ def after(rounds: int, cohort=ALL, **settings):
         ({"method": "amsfl"}, "price"),
         ({"method": "amsfl-steps"}, "price"),
         ({"method": "amsfl-paper"}, "printed"),
-        ({"method": "fedavg", "policy": "wang"}, "wang"),
+        ({"method": "fedavg", "policy": "speed"}, "speed"),
         ({"method": "amsfl", "policy": "fixed"}, "fixed"),
     ],
 )
@@ -85,10 +85,10 @@ def test_every_policy_plans_and_its_memory_survives_json(policy, kind):
     assert decision.predicted_seconds == pytest.approx(took)
     if schedule.policy(policy).readings:
         assert decision.steps.max() <= PLANNED_STEPS_AT_MOST
-        assert set(decision.explain) >= {"gain", "drift", "price", "objective", "bound", "why", "weights"}
+        assert set(decision.explain) >= {"gain", "fading", "why", "weights"}
 
 
-@pytest.mark.parametrize("policy", ["price", "greedy", "exact", "fill"])
+@pytest.mark.parametrize("policy", ["price", "fill"])
 @pytest.mark.parametrize("kind", ["sum", "makespan"])
 def test_decisions_keep_to_the_budget(policy, kind):
     for rounds in (0, 3):
@@ -102,12 +102,9 @@ def test_a_budget_below_one_step_each_is_a_sentence():
 
 
 def test_rivals_are_told_what_the_run_knows():
-    """fixed: --steps for all. decaying: ceil(20 / r^(1/3)) in round r. printed, fill without a budget:
-    as long as a round of FedAvg with --steps."""
+    """fixed: --steps for all. fill without a budget: as long as a round of FedAvg with --steps."""
     *_, decision = after(0, method="fedavg", steps=7)
     assert decision.steps.tolist() == [7] * 5 and decision.lr == 0.05
-    *_, decision = after(7, method="fedavg", policy="decaying", steps=20)
-    assert decision.steps.tolist() == [10] * 5  # round 8: 20/2
     fedavg_round = clock.round_seconds(COSTS, ALL, [20] * 5)["sum"]
     *_, decision = after(0, method="fedavg", policy="fill", steps=20)
     assert fedavg_round - COSTS.step_seconds.max() <= decision.predicted_seconds <= fedavg_round * (1 + 1e-9)

@@ -236,7 +236,6 @@ REFUSED = {
     "strides": ({"epsilon": 2.0, "method": "fedsps"}, "as they are"),
     "asked for": ({"epsilon": 2.0, "options": {"polyak": 0.7}}, "polyak"),
     "teacher": ({"epsilon": 2.0, "method": "fedcsda"}, "as they are"),
-    "losses": ({"epsilon": 2.0, "method": "fedavg", "policy": "adacomm"}, "losses"),
     "counts": ({"epsilon": 2.0, "class_weights": "balanced"}, "counts of classes"),
     "both": ({"epsilon": 2.0, "privacy": "none"}, "leave one"),
     "own models": ({"epsilon": 2.0, "local_accuracy": True}, "local-accuracy"),

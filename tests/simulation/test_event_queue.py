@@ -269,7 +269,7 @@ def test_fedasync_and_fedbuff_by_hand():
 
 def test_steps_of_a_client_that_waits_for_nobody():
     """The best of s(age) U(t)/(c t + b) over all t, by trying them; the less old work counts, the shorter."""
-    problem = schedule.problem([1.0], [0.1], [0.5], 1.0, 0.05, curve="geometric", kind="makespan", t_max=64)
+    problem = schedule.problem([1.0], [0.1], [0.5], 1.0, 0.05, clock="makespan", most=64)
 
     def value(t, stale):
         seconds = 0.1 * t + 0.5

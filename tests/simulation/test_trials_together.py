@@ -1,21 +1,16 @@
-"""Many trials' plans and memories at once: each is what it would be alone, to the last bit."""
+"""Many trials' memories at once: each is what it would be alone, to the last bit."""
 
-import dataclasses
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from amsfl import clock, drift, methods, schedule
+from amsfl import clock, drift, methods
 from amsfl.core import Reading
 from amsfl.planning.context import PlanRequest, RoundReadings, planner_context, start
 from amsfl.planning.decisions import decide
 from amsfl.planning.learning import learn
 from amsfl.planning.planner import policy_of
-from amsfl.schedule.optimise import _rate as one_by_one
-from amsfl.schedule.optimise import explain_steps, optimise, optimise_all
-from amsfl.schedule.price import solve
-from amsfl.schedule.problem import rate, seconds
 from amsfl.simulation import make_config
 
 
@@ -26,36 +21,6 @@ def bits(found: object) -> object:
     if isinstance(found, dict):
         return {key: bits(part) for key, part in found.items()}
     return [bits(part) for part in found] if isinstance(found, list | tuple) else repr(found)
-
-
-def problems(clients: int, curve: str, count: int = 20) -> list[schedule.Problem]:
-    """Of all sorts: steps that are worth nothing, that hardly fade, that nobody may take more than one of."""
-    rng = np.random.default_rng(clients)
-    return [
-        schedule.problem(
-            rng.dirichlet(np.ones(clients)),
-            rng.uniform(0.01, 0.3, clients),
-            rng.uniform(0, 1, clients),
-            rng.uniform(0.3, 2, clients) * (rng.random(clients) < 0.9),
-            rng.uniform(0.3, 2, clients) * 10.0 ** rng.uniform(-4, 0, clients),
-            curve=curve,
-            t_max=rng.integers(1, 60, clients),
-        )
-        for _ in range(count)
-    ]
-
-
-@pytest.mark.parametrize("curve", ["linear", "geometric"])
-@pytest.mark.parametrize("clients", [1, 5, 40])
-def test_plans_together_are_the_plans_alone_and_those_of_the_general_search(clients, curve):
-    some = problems(clients, curve)
-    limited = dataclasses.replace(some[0], budget=1e6)
-    for alone, plan in zip([*some, limited], optimise_all([*some, limited]), strict=True):
-        assert bits(plan) == bits(optimise(alone))
-    for problem, plan in zip(some, optimise_all(some), strict=True):
-        steps, best = one_by_one(problem, solve)
-        whole = explain_steps(problem, steps, best * seconds(problem, steps), rate(problem, steps))
-        assert bits(plan) == bits(whole)
 
 
 def told(rng: np.random.Generator, clients: int, number: int) -> Reading:

@@ -36,7 +36,7 @@ def test_twenty_settings_and_the_grid_of_fixed_steps():
     """4 rates x 5 steps x 2 alphas x 2 partitions x 3 seeds for fixed steps."""
     units = {unit.name: unit for unit in adaptivity.units(adaptivity.Settings())}
     assert len(SETTINGS) == 20 and len(units["amsfl"].configs) == 60
-    assert len(units["fedavg"].configs) == 240 and len(units["wang"].configs) == 60
+    assert len(units["fedavg"].configs) == 240 and len(units["speed"].configs) == 60
     assert all(config.extrapolation == 4 for config in units["fedavg+exp"].configs)
     assert {config.steps for config in units["scaffold"].configs} == set(STEPS)
     own = {setting(c.profile, c.clock, c.partition) for c in units["amsfl"].configs}

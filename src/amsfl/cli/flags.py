@@ -25,7 +25,7 @@ PANELS = {  # of --help: the flags that most people need first, then the others 
     "Data": "data_dir client_column keep drop columns impute missing task binary partition feature_skew",
     "Method and steps": "options policy policy_options steps epochs lr lr_decay batch batches "
     "client_momentum weight_decay extrapolation server_optimizer loss class_weights",
-    "Limits of a round": "budget budget_joules budget_megabytes",
+    "Limits of a round": "budget",
     "End of the run": "joules megabytes score stop_at_target stop_after judge_by",
     "Clients and rounds": "cohort clock profile availability jitter failure stragglers round_end late "
     "staleness",

@@ -12,7 +12,7 @@ from amsfl.core import UserError, nearest
 
 CLOCKS = ("sum", "makespan")
 MEGABYTE = 1e6
-LIMITED = ("joules", "megabytes")  # what a round or a run may have a limit on
+LIMITED = ("joules", "megabytes")  # what a run may have a limit on
 
 
 class Work(NamedTuple):

@@ -38,7 +38,7 @@ COLUMNS: dict[str, Column] = {
     "down_mbps": Column("megabits a second from it", SMALLEST),
     "comm_seconds": Column("seconds of all communication of a round, in place of the three before"),
     "gain": Column("worth of a first step"),
-    "drift": Column("by how much each further step is worth less"),
+    "fading": Column("how fast that fades: the next step is worth exp(-fading) times as much"),
     "jitter": Column("sigma of the lognormal factor on a round's steps and on its transfer", 0.0, 10.0),
     "failure": Column("chance that a round of this client comes to nothing", 0.0, 1.0),
     "on_seconds": Column("mean seconds that the client is there", SMALLEST),

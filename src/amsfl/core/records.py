@@ -79,16 +79,8 @@ class Verdict(IntEnum):
 
 
 class Plan(NamedTuple):
-    """Steps for every client of the cohort, what they are expected to cost, and how good that is."""
+    """Steps for every client of the cohort, the seconds that they take, and why."""
 
     steps: Array  # int, one per client of the problem
-    seconds: float  # round time the plan predicts, by the problem's budget kind
-    objective: float  # U(steps)
-    bound: float  # no plan within the budget is worth more than this
-    price: float  # worth of one more second (lambda)
-    why: tuple[str, ...]  # per client, what stopped it: budget, drift, cap, fixed
-
-    @property
-    def gap(self) -> float:
-        """Certified distance from the optimum, in units of the objective."""
-        return max(0.0, self.bound - self.objective)
+    seconds: float  # of the round, by the problem's clock
+    why: tuple[str, ...]  # per client, what stopped it: budget, rate, cap, fixed

@@ -1,9 +1,9 @@
-"""From GDA readings to gain and drift: what a client's first step is worth, and how fast that fades.
+"""From GDA readings to gain and fading: what a client's first step is worth, and how fast that fades.
 
 A step of client i is worth what it has in common with where all clients go together: gain a_i is the part
 of its delta along v, the last global step, for each of its steps. After t steps the first minibatch's
 gradient g_i has kept the part R_i = <g_i + dg_i, g_i> / ||g_i||^2 of itself. Worth fades by the same factor
-each step, so step s is worth a_i R_i^(s/t): the scheduler's geometric curve with d_i = -a_i ln(R_i) / t.
+each step, so step s is worth a_i R_i^(s/t): the scheduler's fading is -ln(R_i) / t.
 A longer step drifts further, so what is remembered is the fading per unit of learning rate.
 Gains are kept relative to the cohort's mean: gradients shrink as training goes on, their ratios do not.
 One round's gains are mostly noise, and where v was too long all of them point the other way. So everybody is
@@ -76,13 +76,13 @@ def sum_of(values: Floats, some: Array) -> Floats:
 
 
 def coefficients(estimates: Estimates, cohort: Array, lr: float | None) -> tuple[Floats, Floats]:
-    """gain and drift at a learning rate, for the scheduler; clients never read are taken as the mean.
+    """gain and fading at a learning rate, for the scheduler; clients never read are taken as the mean.
 
     Where no lr is known no client was read, and all are taken alike.
     """
     gain = BEFOREHAND + np.maximum(_filled(estimates.gain, 1.0)[cohort], 0.0)
     fading = _filled(estimates.fading * (1.0 if lr is None else lr), UNREAD)[cohort]
-    return gain, gain * np.minimum(np.maximum(fading, FADES[0]), FADES[1])
+    return gain, np.minimum(np.maximum(fading, FADES[0]), FADES[1])
 
 
 def _blend(old: Floats, cohort: Array, fresh: Floats) -> Floats:

@@ -48,15 +48,14 @@ def plausible_seconds(step_seconds: Array, attackers: float = 0.0) -> Floats:
     return np.asarray(np.clip(values, fastest / BETTER, np.median(values) * FAR))
 
 
-def plausible_worth(gain: Floats, drift: Floats, attackers: float = 0.0) -> tuple[Floats, Floats]:
-    """Gain and drift as a plan takes them: nobody's steps are worth BETTER times more, or fade so much less,
+def plausible_worth(gain: Floats, fading: Floats, attackers: float = 0.0) -> tuple[Floats, Floats]:
+    """Gain and fading as a plan takes them: nobody's steps are worth BETTER times more, or fade so much less,
     than those of all but the best quarter. One who lies is planned as the best of the others are."""
     if len(gain) < FEW:
-        return gain, drift
+        return gain, fading
     most = honest_share(len(gain), attackers)
-    fading = np.maximum(drift / gain, np.quantile(drift / gain, 1 - most) / BETTER)
-    modest = np.minimum(gain, BETTER * np.quantile(gain, most))
-    return modest, modest * fading
+    slowest = np.quantile(fading, 1 - most) / BETTER
+    return np.minimum(gain, BETTER * np.quantile(gain, most)), np.maximum(fading, slowest)
 
 
 def plausible_changes(changes: Floats, attackers: float = 0.0) -> Floats:
@@ -113,7 +112,7 @@ def plausible_readings(reading: Reading) -> Reading:
 
 
 class Plausibility(NamedTuple):
-    """What becomes of rows, seconds a step, worth (gain, drift) and readings before they are planned by."""
+    """What becomes of rows, seconds a step, worth (gain, fading) and readings before they are planned by."""
 
     rows: Callable[[Any], Floats]
     seconds: Callable[[Any], Floats]
@@ -123,7 +122,7 @@ class Plausibility(NamedTuple):
     changes: Callable[[Floats], Floats] = np.asarray  # of held-back losses, by which the judge goes
 
 
-TRUSTING = Plausibility(np.asarray, np.asarray, lambda gain, drift: (gain, drift), lambda reading: reading)
+TRUSTING = Plausibility(np.asarray, np.asarray, lambda gain, fading: (gain, fading), lambda reading: reading)
 
 
 def _within_far(values: Array) -> Floats:

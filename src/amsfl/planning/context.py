@@ -1,8 +1,7 @@
 """What planners remember, decide and go by: records of numbers, so that checkpoints and real servers keep a
 memory the same way."""
 
-from collections.abc import Callable, Hashable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from amsfl.schedule import Policy
 from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, STEPS_AT_MOST, ServeConfig, Training
 
 Ints = np.ndarray[Any, np.dtype[Any]]
+Stale = Callable[[float], float] | None  # where clients do not wait, what work counts by its age
 
 PASSES = 10  # over a client's training rows, in one round: more of them teach it its rows by heart
 ROUNDING = 1e-9  # 0.1 x 60 / 2 is a little above 3
@@ -82,19 +82,8 @@ class PlannerContext(NamedTuple):
     steps: Ints  # of every client, where the policy does not choose them
     limits: Floats  # steps at most of every client, by its rows
     doubt: plausibility.Plausibility
-    terms: "RoundTerms"
+    stale: Stale
     last: dict[tuple[str, Hashable], Any]  # the latest cohort's only: those of thousands would pile up
-
-
-class RoundTerms(NamedTuple):
-    """How rounds go, as far as plans depend on it."""
-
-    stale: Callable[[float], float] | None = None  # where clients do not wait, what work counts by its age
-    spend: Mapping[str, float] = MappingProxyType({})  # what a round may spend, of all `costs.accounts` names
-    share: int | None = None  # with it, so many clients spend that
-
-
-USUAL_TERMS = RoundTerms()
 
 
 class PlanRequest(NamedTuple):
@@ -124,14 +113,14 @@ def planner_context(
     policy: Policy,
     weights: Floats,
     rows: Floats | float = np.inf,
-    terms: RoundTerms = USUAL_TERMS,
+    stale: Stale = None,
 ) -> PlannerContext:
     """Of a policy; `weights` are all clients' shares of the data, `rows` how many they have."""
     own = np.floor(PASSES * np.broadcast_to(np.asarray(rows, float), len(weights)) / config.batch)
     limits = np.clip(own, FEWEST, PLANNED_STEPS_AT_MOST)
     doubt = plausibility.believing(method.combine, isinstance(config, ServeConfig))
     steps = steps_of(config, np.broadcast_to(np.asarray(rows, float), len(weights)))
-    return PlannerContext(config, method, policy, weights, steps, limits, doubt, terms, {})
+    return PlannerContext(config, method, policy, weights, steps, limits, doubt, stale, {})
 
 
 def steps_of(config: Training, rows: Any) -> Ints:

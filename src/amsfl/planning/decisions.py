@@ -1,8 +1,4 @@
-"""Who does how many steps this round, at which learning rate: of one federation, or of many trials at once.
-
-Trials of a study are planned in lockstep, and for five clients calling numpy is nearly all that a plan takes.
-So a policy that can is asked for all of their plans together; each is what it would be alone.
-"""
+"""Who does how many steps this round, at which learning rate: of one federation, or of many trials."""
 
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
@@ -10,37 +6,30 @@ from typing import NamedTuple
 import numpy as np
 
 from amsfl import drift, schedule
-from amsfl.clock import Costs, round_seconds
+from amsfl.clock import round_seconds
 from amsfl.core import Plan, UserError
 from amsfl.core.records import Json
-from amsfl.planning.context import FEWEST, Decision, Ints, PlannerContext, PlanRequest, RoundTerms, part_over
+from amsfl.planning.context import FEWEST, Decision, Ints, PlannerContext, PlanRequest, part_over
 from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, STEPS_AT_MOST
 
 
 def decide(contexts: Sequence[PlannerContext], requests: Sequence[PlanRequest]) -> list[Decision]:
-    """Everybody's decision, each as it would be alone; a policy that can plans all of them together."""
-    made: dict[int, Decision] = {}
-    groups: dict[Hashable, list[int]] = {}
-    for place, (context, each) in enumerate(zip(contexts, requests, strict=True)):
-        kept = context.last.get(("decision", _key(context, each))) if context.policy.constant else None
-        if kept is None:
-            groups.setdefault(context.policy.together or place, []).append(place)
-        else:
-            made[place] = _at_its_rate(context, each, kept)
-    for together, places in groups.items():
-        posed = [_pose(contexts[place], requests[place]) for place in places]
-        signals = [_signals(contexts[place], requests[place]) for place in places]
-        if callable(together):
-            plans = together([each.problem for each in posed], signals)
-        else:
-            plans = [_checked(contexts[places[0]].policy, posed[0].problem, signals[0])]
-        for place, own, plan in zip(places, posed, plans, strict=True):
-            context, each = contexts[place], requests[place]
-            made[place] = _at_its_rate(context, each, _decision(context, each, own, plan))
-            if context.policy.constant:
-                context.last.clear()
-                context.last["decision", _key(context, each)] = made[place]
-    return [made[place] for place in range(len(requests))]
+    """Everybody's decision, each as it would be alone."""
+    return [_decide(*pair) for pair in zip(contexts, requests, strict=True)]
+
+
+def _decide(context: PlannerContext, request: PlanRequest) -> Decision:
+    constant = context.policy.constant
+    kept = context.last.get(("decision", _key(context, request))) if constant else None
+    if kept is not None:
+        return _at_its_rate(context, request, kept)
+    posed = _pose(context, request)
+    plan = _checked(context.policy, posed.problem, _signals(context, request))
+    made = _at_its_rate(context, request, _decision(context, request, posed, plan))
+    if constant:
+        context.last.clear()
+        context.last["decision", _key(context, request)] = made
+    return made
 
 
 def _checked(policy: schedule.Policy, problem: schedule.Problem, signals: schedule.Signals) -> Plan:
@@ -71,15 +60,12 @@ def _key(context: PlannerContext, request: PlanRequest) -> Hashable:
     """What a plan depends on besides readings."""
     costs, allowed = request.costs, request.allowed
     allows = b"" if allowed is None else np.minimum(allowed, _most(context)).tobytes()
-    accounts = [costs.accounts[name] for name in context.terms.spend]
-    spends = tuple(np.asarray(part).tobytes() for account in accounts for part in account)
     return (
         request.cohort.tobytes(),
         _passes(context, request),
         costs.step_seconds.tobytes(),
         costs.comm_seconds.tobytes(),
         allows,
-        spends,
     )
 
 
@@ -93,7 +79,7 @@ def _passes(context: PlannerContext, request: PlanRequest) -> float:
 def _most(context: PlannerContext) -> int:
     """Steps of anybody: who asks for more gets them."""
     asked = max(int(context.steps.max()), *context.config.policy_options.values(), 0)
-    return min(max(schedule.T_MAX, int(asked)), STEPS_AT_MOST)
+    return min(max(schedule.USUAL_MOST, int(asked)), STEPS_AT_MOST)
 
 
 def _pose(context: PlannerContext, request: PlanRequest) -> PosedProblem:
@@ -108,7 +94,7 @@ def _pose(context: PlannerContext, request: PlanRequest) -> PosedProblem:
     worth = context.doubt.worth(
         *drift.coefficients(request.memory.estimates, request.cohort, request.memory.rate.lr)
     )
-    return before._replace(problem=schedule.with_worth(before.problem, *worth))
+    return before._replace(problem=before.problem._replace(gain=worth[0], fading=worth[1]))
 
 
 def _pose_anew(context: PlannerContext, request: PlanRequest) -> PosedProblem:
@@ -125,11 +111,9 @@ def _pose_anew(context: PlannerContext, request: PlanRequest) -> PosedProblem:
         context.doubt.rows(context.weights[cohort]),
         context.doubt.seconds(costs.step_seconds[cohort]),
         costs.comm_seconds[cohort],
-        curve="geometric" if policy.readings else "linear",
-        kind=config.clock,  # type: ignore[arg-type]  # checked by the settings
+        clock=config.clock,
         budget=budget,
-        t_max=ceiling,
-        resources=resources(costs, cohort, context.terms),
+        most=ceiling,
         clients=[str(who) for who in cohort],
     )
     return PosedProblem(problem, budget, top, ceiling)
@@ -139,29 +123,27 @@ def _signals(context: PlannerContext, request: PlanRequest) -> schedule.Signals:
     config, memory, number = context.config, request.memory, request.number
     lr = config.lr if memory.rate.lr is None else memory.rate.lr
     own = context.steps[request.cohort]
-    signals = memory.reported.signals(number, round(own.mean()), lr, config.seconds)._replace(own_steps=own)
-    if context.terms.stale is None:
+    signals = memory.reported.signals(number, round(own.mean()), lr)._replace(own_steps=own)
+    if context.stale is None:
         return signals
     interval = memory.reported.spent / number if number else None
-    return signals._replace(interval=interval, stale=context.terms.stale)
+    return signals._replace(interval=interval, stale=context.stale)
 
 
 def _decision(context: PlannerContext, request: PlanRequest, posed: PosedProblem, plan: Plan) -> Decision:
     config, reads, (problem, budget, top, ceiling) = context.config, context.policy.readings, posed
-    if request.allowed is not None:  # not every rule knows a t_max, and this one is a promise
+    if request.allowed is not None:  # not every rule keeps to the most, and this one is a promise
         steps = np.minimum(plan.steps, ceiling)
-        if reads and budget is None and config.seconds is None and not context.terms.spend:
+        if reads and budget is None and config.seconds is None:
             # epsilon that is left at the end of the run is lost, so saving seconds is no reason to keep it
             steps = np.where(request.allowed <= top, ceiling, steps)
         why = np.where((steps >= ceiling) & (ceiling < top), "epsilon", plan.why)
-        took = schedule.seconds(problem, steps)
+        took = problem.seconds(steps)
         plan = plan._replace(steps=steps, seconds=took, why=tuple(why.tolist()))
     believed = context.doubt.steps(plan.steps)
     if (believed < plan.steps).any():
         why = np.where(believed < plan.steps, "doubt", plan.why)
-        plan = plan._replace(
-            steps=believed, seconds=schedule.seconds(problem, believed), why=tuple(why.tolist())
-        )
+        plan = plan._replace(steps=believed, seconds=problem.seconds(believed), why=tuple(why.tolist()))
     return Decision(np.asarray(plan.steps), None, plan.seconds, explain(problem, plan, reads))
 
 
@@ -193,25 +175,9 @@ def rate_now(context: PlannerContext, request: PlanRequest) -> float | None:
     return rate * context.config.lr_decay**request.number
 
 
-def resources(costs: Costs, cohort: Ints, terms: RoundTerms) -> list[schedule.Resource]:
-    """Limits besides seconds as the scheduler takes them; clients that start by themselves have a part."""
-    part = 1.0 if terms.share is None else len(cohort) / terms.share
-    return [
-        schedule.Resource(name, account.per_step[cohort], account.per_round[cohort], limit * part)
-        for name, limit in terms.spend.items()
-        for account in [costs.accounts[name]]
-    ]
-
-
 def explain(problem: schedule.Problem, plan: Plan, reads: bool) -> Json:
     """Why these steps, as a record keeps it."""
     reasons: Json = {"weights": problem.weights.tolist(), "why": list(plan.why)}
     if reads:
-        reasons |= {
-            "gain": problem.gain.tolist(),
-            "drift": problem.drift.tolist(),
-            "price": plan.price,
-            "objective": plan.objective,
-            "bound": plan.bound,
-        }
+        reasons |= {"gain": problem.gain.tolist(), "fading": problem.fading.tolist()}
     return reasons

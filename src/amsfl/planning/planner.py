@@ -15,13 +15,12 @@ from amsfl.clock.sites import Floats
 from amsfl.core import Reading
 from amsfl.methods import Method
 from amsfl.planning.context import (
-    USUAL_TERMS,
     Decision,
     Ints,
     PlannerMemory,
     PlanRequest,
     RoundReadings,
-    RoundTerms,
+    Stale,
     planner_context,
     start,
 )
@@ -30,7 +29,7 @@ from amsfl.planning.learning import learn
 from amsfl.schedule import Policy
 from amsfl.settings.definitions import Training
 
-__all__ = ["Decision", "Planner", "PlannerMemory", "RoundTerms", "planner", "policy_of"]
+__all__ = ["Decision", "Planner", "PlannerMemory", "planner", "policy_of"]
 
 
 class Planner(NamedTuple):
@@ -55,10 +54,10 @@ def planner(
     policy: Policy,
     weights: Floats,
     rows: Floats | float = np.inf,
-    terms: RoundTerms = USUAL_TERMS,
+    stale: Stale = None,
 ) -> Planner:
     """The planner of a policy; the arguments are those of `planner_context`."""
-    own = planner_context(config, method, policy, weights, rows, terms)
+    own = planner_context(config, method, policy, weights, rows, stale)
 
     return Planner(
         lambda: start(own),

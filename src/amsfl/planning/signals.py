@@ -22,16 +22,12 @@ class ReportedMeans(NamedTuple):
     curvature: float | None = None
     convexity: float | None = None
 
-    def signals(self, number: int, steps: int, lr: float | None, seconds: float | None) -> Signals:
-        """As policies take them, for round `number`, in a run of so many `seconds`."""
+    def signals(self, number: int, steps: int, lr: float | None) -> Signals:
+        """As policies take them, for round `number`."""
         return Signals(
             round=number,
             steps=steps,
             lr=lr,
-            left=None if seconds is None else max(seconds - self.spent, 0.0),
-            previous=self.previous,
-            loss0=self.loss0,
-            loss=self.loss,
             # before the first reading every rule sees a bowl of slope and curvature one
             slope=1.0 if self.slope is None else self.slope,
             curvature=1.0 if self.curvature is None else self.curvature,

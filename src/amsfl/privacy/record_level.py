@@ -34,11 +34,6 @@ from amsfl.schedule import Policy
 
 def check(settings: PrivacySettings, method: Method, policy: Policy, end: RoundEnd) -> None:
     check_settings(settings)
-    if policy.losses:
-        raise UserError(
-            f"The policy {policy.name!r} plans by clients' losses, which would tell of single rows; under "
-            "privacy use fixed, fill or price."
-        )
     if end.overlap:
         raise UserError(
             "A server that waits for nobody would wait forever once clients have spent their privacy; "

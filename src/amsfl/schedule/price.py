@@ -1,130 +1,116 @@
-"""The default: every step has a price, and a client steps while its next one is worth it.
+"""The steps with the most worth per second, or within a round's seconds.
 
-With one summed limit the price lambda of a second settles everything: client i takes the steps worth more
-than lambda c_i, in closed form (linear t = (a - lambda c/w)/d, geometric t = (a/d) ln(w a/(lambda c)),
-rounded up), and lambda is searched so that the budget just holds. What is left over goes to the best steps
-that still fit. The result is the greedy plan, at a cost that does not grow with the number of steps.
-With several limits, steps are ranked by worth over their cost at the limits' own prices.
+Every second has a price: a client steps while its next step is worth more than its seconds cost. Under `sum`
+that is closed in the price, t = ln(w gain / (price c)) / fading, rounded up. The price is the plan's
+own worth per second (Dinkelbach's iteration), or the one at which a budget just holds; what is left goes to
+the best steps that fit. Under `makespan` all steps that are done by a deadline are free, so only the deadline
+is searched: of all moments at which a step ends, the one with the most worth per second.
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from amsfl.schedule.lagrange import Charges, binding, bound_at, multipliers, spent, tighten, value
-from amsfl.schedule.problem import Floats, Ints, Problem, count_worthwhile, steps_between, subset, worth
+from amsfl.schedule.problem import FLAT, TOLERANCE, Floats, Ints, Problem
 
-WINDOW = 256  # so few steps are sorted rather than searched further
-
-
-class Solution(NamedTuple):
-    """What a solver gives for fixed caps and limits."""
-
-    steps: Ints
-    bound: float  # on U(t) - offset . t
-    prices: Floats  # one per limit
+FEW = 16  # steps that are not worth looking for a better price
+TURNS = 100  # Dinkelbach settles in three to six
+MOST_ENDINGS = 1_000_000  # of steps, that are sorted
 
 
-def solve(problem: Problem, cap: Ints, charges: Charges) -> Solution:
-    """Steps for max U(t) - offset . t with t <= cap and cost (t - 1) <= room; see the module."""
-    cost, room, offset = charges
-    prices = np.zeros(room.size)
-    cap = tighten(count_worthwhile(problem, offset, cap), cost, room)
-    tight = binding(cap, cost, room)
-    if tight.size == 0:
-        return Solution(cap, value(problem, cap, offset), prices)
-    if tight.size == 1:
-        rank = cost[tight[0]]
-        steps, level = take(problem, np.ones_like(cap), cap, charges, rank)
-        prices[tight] = level
-        bound, _ = bound_at(problem, cap, charges, prices)
-    else:
-        prices[tight], bound = multipliers(problem, cap, charges.only(tight))
-        rank = (prices[:, None] * cost).sum(axis=0)
-        steps, _ = take(problem, np.ones_like(cap), cap, charges, rank)
-    steps = fill(problem, steps, cap, charges, rank)
-    return Solution(steps, max(bound, value(problem, steps, offset)), prices)
+def best_steps(p: Problem) -> Ints:
+    """The best plan: within the budget, where there is one, and per second where there is none."""
+    if p.clock == "makespan":
+        return p.steps_by(best_deadline(p) if p.budget is None else p.budget)
+    return best_rate(p) if p.budget is None else best_within(p, p.budget)
 
 
-def fill(problem: Problem, steps: Ints, cap: Ints, charges: Charges, rank: Floats) -> Ints:
-    """Give what is left to the best steps that still fit, until none does."""
-    steps, cost, room = steps.copy(), charges.cost, charges.room
-    while True:
-        left = room - spent(cost, steps - 1)
-        live = np.flatnonzero((steps < cap) & (cost <= left[:, None]).all(0))
-        if live.size == 0:
-            return steps
-        alone = tighten(cap[live] - steps[live] + 1, cost[:, live], left) + steps[live] - 1
-        some = subset(problem, live)
-        more, _ = take(some, steps[live], alone, charges.of(live, left), rank[live])
-        if (more == steps[live]).all():
-            return steps
-        steps[live] = more
+def steps_at(p: Problem, price: float) -> Ints:
+    """How many steps of each client are worth more than a price a second."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        steps = np.log(p.weights * p.gain / (price * p.step_seconds)) / np.maximum(p.fading, FLAT)
+    return np.minimum(np.fmax(np.ceil(steps), 1.0), p.most).astype(np.int64)
 
 
-def take(problem: Problem, start: Ints, cap: Ints, charges: Charges, rank: Floats) -> tuple[Ints, float]:
-    """From start on, steps in falling order of (worth - offset)/rank while they fit; also the level at which
-    the first one did not (0 if all did). Steps that do not fit are passed over."""
-    (cost, room, offset), high_steps, low_steps = charges, start, cap
-    low_spent, high_spent = spent(cost, low_steps - start), np.zeros(room.size)
-    if (low_spent <= room).all():
-        return low_steps, 0.0
-    low, usual, high = _levels(problem, start, low_steps, rank, offset)
-    few, turn, jump = max(WINDOW, start.size // 4), 0, 10.0
-    while int((low_steps - high_steps).sum()) > few and high > low * (1 + 1e-12):
-        if jump:  # the lowest level lies far out: come from above in growing jumps until too much is spent
-            middle, jump = max(low, min(usual, high) / jump), jump * jump
-        else:  # what is spent is nearly straight in log(level): aim by a secant, halve every third time
-            part = 0.5 if turn % 3 == 2 else _secant(low_spent, high_spent, room)
-            middle, turn = low ** (1 - part) * high**part, turn + 1
-        steps = np.maximum(count_worthwhile(problem, offset + middle * rank, cap), start)
-        now = spent(cost, steps - start)
-        if (now <= room).all():
-            high, high_steps, high_spent = middle, steps, now
+def best_rate(p: Problem) -> Ints:
+    """Charged the last plan's worth per second for every second, the best plan is better, or the same."""
+    steps = np.ones_like(p.most)
+    for _ in range(TURNS):
+        rate = p.worth(steps) / p.seconds(steps)
+        better = steps_at(p, rate)
+        if not p.worth(better) / p.seconds(better) > rate * (1 + 1e-14):
+            break
+        steps = better
+    return steps
+
+
+def best_deadline(p: Problem) -> float:
+    """The moment at which a round should end; of very many steps only those near the best one are sorted."""
+    first = early = p.seconds(np.ones_like(p.most))
+    late = p.seconds(p.most)
+    while int((p.steps_by(late) - p.steps_by(early)).sum()) > MOST_ENDINGS and late > early * (1 + 1e-9):
+        when = np.geomspace(early, late, 32)
+        best = int(np.argmax([p.worth(p.steps_by(each)) / each for each in when]))
+        early, late = float(when[max(best - 1, 0)]), float(when[min(best + 1, 31)])
+    low = p.steps_by(early)
+    more = p.steps_by(late) - low
+    who = np.repeat(np.arange(len(more)), more)
+    step = np.arange(len(who)) - np.repeat(np.cumsum(more) - more - low, more)
+    ends = p.step_seconds[who] * (step + 1) + p.comm_seconds[who]
+    with np.errstate(under="ignore"):
+        worth = (p.weights * p.gain)[who] * np.exp(-p.fading[who] * step)
+    order = np.argsort(ends, kind="stable")
+    ends = np.maximum(np.append(early, ends[order]), first)
+    return float(ends[np.argmax((p.worth(low) + np.append(0.0, np.cumsum(worth[order]))) / ends)])
+
+
+def best_within(p: Problem, budget: float) -> Ints:
+    """The lowest price at which all fits, and the rest of the budget to the best steps that fit it."""
+    low, high = 1e-300, max(float((p.weights * p.gain / p.step_seconds).max()), 1e-300)
+    limit, most, steps = budget * (1 + TOLERANCE), steps_at(p, low), np.ones_like(p.most)
+    if p.seconds(most) <= limit:
+        return most
+    while (most - steps).sum() > FEW + len(steps) and high > low * (1 + 1e-12):
+        middle = math.sqrt(low) * math.sqrt(high)
+        some = steps_at(p, middle)
+        if p.seconds(some) <= limit:
+            high, steps = middle, some
         else:
-            low, low_steps, low_spent, jump = middle, steps, now, 0.0
-    return _by_rank(problem, high_steps, low_steps, charges._replace(room=room - high_spent), rank)
+            low, most = middle, some
+    left = limit - p.seconds(steps)
+    level = p.step_worth(steps) / p.step_seconds
+    following = [(-level[i], i) for i in np.flatnonzero((steps < p.most) & (p.step_seconds <= left))]
+    heapify(following)
+    while following:
+        level_now, i = heappop(following)
+        if p.step_seconds[i] > left:  # nor will any later step of it fit
+            continue
+        steps[i] += 1
+        left -= p.step_seconds[i]
+        if steps[i] < p.most[i]:
+            heappush(following, (level_now * math.exp(-p.fading[i]), i))
+    return steps
 
 
-def _secant(low_spent: Floats, high_spent: Floats, room: Floats) -> float:
-    """How far from low to high the tightest limit would just hold, if spending were straight in between."""
-    over = low_spent - room
-    part = np.where(over > 0, over / np.maximum(low_spent - high_spent, 1e-300), 0.0)
-    return min(max(float(part.max()), 0.02), 0.98)
+def best_alone(p: Problem, counts: Callable[[float], float], interval: float | None) -> Ints:
+    """Of clients that do not wait for each other: t maximises counts(age) U(t) / (c t + b), client by client.
 
-
-def _levels(
-    problem: Problem, start: Ints, end: Ints, rank: Floats, offset: Floats
-) -> tuple[float, float, float]:
-    """Levels at which all, half the clients' first, and none of the steps from start to end are taken."""
-    moving = (end > start) & (rank > 0)
-    if not moving.any():
-        return 1.0, 1.0, 1.0
-    first = (worth(problem, start) - offset)[moving] / rank[moving]
-    last = (worth(problem, end - 1) - offset)[moving] / rank[moving]
-    low, high = max(float(last.min()), 1e-300), max(float(first.max()), 1e-300)
-    return low, min(max(float(np.median(first)), low), high), high
-
-
-def _by_rank(problem: Problem, start: Ints, end: Ints, charges: Charges, rank: Floats) -> tuple[Ints, float]:
-    """`take` on the few steps between start and end, one by one in sorted order."""
-    cost, room, offset = charges
-    who, _, steps_worth = steps_between(problem, start, end)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        level = np.where(rank[who] > 0, (steps_worth - offset[who]) / rank[who], np.inf)
-    order = np.argsort(-level, kind="stable")
-    who, level, steps, broke = who[order], level[order], start.copy(), 0.0
-    while who.size:
-        total = np.cumsum(cost[:, who], axis=1)
-        over = (total > room[:, None]).any(0)
-        fit = int(np.argmax(over)) if over.any() else who.size
-        if fit < who.size and not broke:
-            broke = float(level[fit])
-        if fit:
-            np.add.at(steps, who[:fit], 1)
-            room = room - total[:, fit - 1]
-        who, level = who[fit + 1 :], level[fit + 1 :]
-        keep = (cost[:, who] <= room[:, None]).all(0)
-        who, level = who[keep], level[keep]
-    return steps, max(broke, 0.0) if math.isfinite(broke) else 0.0
+    Who is away for c t + b seconds misses (c t + b) / interval moves of the server, the age of its work. A
+    budget of `sum` is shared out evenly.
+    """
+    most = p.most
+    if p.budget is not None:
+        ones = np.ones_like(most)
+        share = (p.budget * (1 + TOLERANCE) - p.seconds(ones)) / len(most)
+        most = np.minimum(most, 1 + share // p.step_seconds) if p.clock == "sum" else p.steps_by(p.budget)
+    steps = np.ones_like(p.most)
+    for i, top in enumerate(most.astype(int)):
+        t = np.arange(1, top + 1)
+        seconds: Floats = p.step_seconds[i] * t + p.comm_seconds[i]
+        value = np.cumsum(np.exp(-p.fading[i] * (t - 1))) / seconds
+        if interval:
+            value = value * np.array([counts(age) for age in seconds / interval])
+        steps[i] = t[np.argmax(value)]
+    return steps

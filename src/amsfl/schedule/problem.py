@@ -1,191 +1,181 @@
-"""The step-allocation problem: who gets how many local steps this round.
+"""Who gets how many local steps of a round, as a problem in numbers.
 
-maximise U(t) = sum_i w_i sum_{s<t_i} m_i(s)   over t_i in {1..t_max_i}, within the budget
-
-with m_i(s) the worth of client i's step s, s counted from 0, from a gain a and a drift d:
-linear a - d s (the paper's quadratic model), geometric a exp(-d s / a) (drift that saturates).
-Both start at a with slope -d. A round takes sum(c t + b) seconds (`sum`: one client after another, the
-paper's) or max(c t + b) (`makespan`: all at once). Resources are further budgets, summed over clients.
+Step s = 0, 1, ... of client i is worth w_i gain_i exp(-fading_i s) and takes c_i seconds; with communication
+its round takes c_i t_i + b_i. All take the sum of these (`sum`: one client after another) or their maximum
+(`makespan`: all at once). A plan is one whole number of steps a client, from 1 to `most`.
 """
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from amsfl.core.records import Json
+from amsfl.core import Plan, UserError, nearest
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Curve = Literal["linear", "geometric"]
-Kind = Literal["sum", "makespan"]
 
 TOLERANCE = 1e-9  # relative: 3 steps of 0.1 s fit a budget of 0.3 s, whatever binary fractions say
-TINY = float(np.finfo(np.float64).tiny)
-COLUMNS = ("weights", "step_seconds", "comm_seconds", "gain", "drift", "t_max")  # of a Problem
-REASONS = np.array(["budget", "rate", "cap", "drift"], object)  # what stops a client, where worth decides
+FLAT = 1e-12  # the least fading: below it all steps are worth the same
+FADING = 0.05  # without readings a step is worth a twentieth less than the one before it
+USUAL_MOST = 1000
+MOST_STEPS = 100_000  # of one client in one round
+CLOCKS = ("sum", "makespan")
 
 
-@dataclass(frozen=True)
-class Resource:
-    """A further budget: sum_i (per_step_i t_i + per_round_i) <= limit. Joules, megabytes, money."""
-
-    name: str
-    per_step: Floats
-    per_round: Floats
-    limit: float
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Numbers in; `amsfl.schedule.problem` builds and checks one. Arrays hold one entry per client."""
+class Problem(NamedTuple):
+    """What a policy looks at; `problem` builds and checks one. Arrays hold one entry a client."""
 
     weights: Floats
     step_seconds: Floats
     comm_seconds: Floats
     gain: Floats
-    drift: Floats
-    t_max: Ints
-    curve: Curve = "linear"
-    kind: Kind = "sum"
-    budget: float | None = None  # seconds; None: maximise U(t) per second
-    resources: tuple[Resource, ...] = ()
-    clients: tuple[str, ...] = ()
+    fading: Floats
+    most: Ints
+    clock: str
+    budget: float | None  # seconds of a round; None: the most worth per second
+    clients: tuple[str, ...]
+
+    def client_seconds(self, steps: Ints) -> Floats:
+        """Each client's own c t + b."""
+        return self.step_seconds * steps + self.comm_seconds
+
+    def seconds(self, steps: Ints) -> float:
+        """How long the round takes, by the problem's clock."""
+        each = self.client_seconds(steps)
+        return float(each.sum() if self.clock == "sum" else each.max())
+
+    def step_worth(self, step: Ints) -> Floats:
+        """What each client's step of this number, counted from 0, is worth."""
+        with np.errstate(under="ignore"):
+            return self.weights * self.gain * np.exp(-self.fading * step)
+
+    def client_worth(self, steps: Ints) -> Floats:
+        """What each client's steps are worth together, in closed form."""
+        fading = np.maximum(self.fading, FLAT)
+        with np.errstate(under="ignore"):
+            return np.asarray(self.weights * self.gain * np.expm1(-fading * steps) / np.expm1(-fading))
+
+    def worth(self, steps: Ints) -> float:
+        """What a plan is worth."""
+        return float(self.client_worth(steps).sum())
+
+    def steps_by(self, when: float, least: int = 1) -> Ints:
+        """The steps, `least` or more, that each client finishes by a deadline when all work at once."""
+        spare = (when * (1 + TOLERANCE) - self.comm_seconds) / self.step_seconds
+        return np.clip(spare, np.minimum(least, self.most), self.most).astype(np.int64)
+
+    def fits(self, steps: Ints) -> bool:
+        """Whether these steps keep to the budget."""
+        return self.budget is None or self.seconds(steps) <= self.budget * (1 + 2 * TOLERANCE)
 
 
-def worth(problem: Problem, s: Ints | int) -> Floats:
-    """What step s (counted from 0) of each client adds to U; s is one number or one per client."""
-    return curve_worth(problem.curve, problem.weights, problem.gain, problem.drift, s)
+def as_plan(problem: Problem, steps: Ints, why: Sequence[str] | None = None) -> Plan:
+    """What a policy returns.
 
+    Args:
+        problem: What was planned for.
+        steps: One number a client.
+        why: What stopped each, a word of `REASONS`.
 
-def curve_worth(curve: Curve, weights: Floats, gain: Floats, drift: Floats, s: Ints | int) -> Floats:
-    """`worth` on bare arrays."""
-    if curve == "linear":
-        return np.asarray(weights * (gain - drift * s))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        decay = np.exp(-(drift * s) / gain)
-    return np.where(gain > 0, weights * gain * decay, 0.0)
-
-
-def gains(problem: Problem, steps: Ints) -> Floats:
-    """Each client's share of U(steps), in closed form."""
-    w, a, d = problem.weights, problem.gain, problem.drift
-    if problem.curve == "linear":
-        return w * (a * steps - d * (steps * (steps - 1.0) / 2.0))
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        series = np.expm1(-(d * steps) / a) / np.expm1(-d / a)  # sum of a geometric series
-        flat = d / a < 1e-300
-    return np.where(a > 0, w * a * np.where(flat, steps, series), 0.0)
-
-
-def utility(problem: Problem, steps: Ints) -> float:
-    """U(steps), what a plan is worth."""
-    return float(gains(problem, steps).sum())
-
-
-def client_seconds(problem: Problem, steps: Ints) -> Floats:
-    """Each client's own c t + b."""
-    return problem.step_seconds * steps + problem.comm_seconds
-
-
-def seconds(problem: Problem, steps: Ints) -> float:
-    """How long the round takes, by the problem's kind."""
-    each = client_seconds(problem, steps)
-    return float(each.sum() if problem.kind == "sum" else each.max())
-
-
-def rate(problem: Problem, steps: Ints) -> float:
-    """U per second, what is maximised when no budget is given."""
-    return utility(problem, steps) / seconds(problem, steps)
-
-
-def count_worthwhile(problem: Problem, threshold: Floats, cap: Ints) -> Ints:
-    """How many steps of each client are worth more than its threshold: between 1 and cap, closed form.
-
-    linear: s < (a - threshold/w)/d; geometric: s < (a/d) ln(w a/threshold).
+    Returns:
+        Steps, the seconds that they take, and why.
     """
-    w, a, d = problem.weights, problem.gain, problem.drift
-    end = np.maximum(threshold, TINY)  # so that worthless steps are never counted
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        if problem.curve == "linear":
-            np.divide(end, w, out=end)
-            np.subtract(a, end, out=end)
-            np.divide(end, d, out=end)
-        else:
-            np.divide(w * a, end, out=end)
-            np.log(end, out=end)
-            np.multiply(end, a / d, out=end)
-    np.ceil(end, out=end)
-    np.fmax(end, 1.0, out=end)  # fmax: 0/0 counts as no more
-    return np.minimum(end, cap, out=end).astype(np.int64)
+    return Plan(steps, problem.seconds(steps), tuple(why or ("fixed",) * len(steps)))
 
 
-def useful(problem: Problem) -> Ints:
-    """The last step of any worth, or t_max."""
-    top = count_worthwhile(problem, np.zeros_like(problem.gain), problem.t_max)
-    rounded_up = (top > 1) & (worth(problem, top - 1) <= 0)
-    return top - rounded_up
+def problem(
+    weights: ArrayLike,
+    step_seconds: ArrayLike,
+    comm_seconds: ArrayLike = 0.0,
+    gain: ArrayLike = 1.0,
+    fading: ArrayLike = FADING,
+    *,
+    most: ArrayLike = USUAL_MOST,
+    clock: str = "sum",
+    budget: float | None = None,
+    clients: Sequence[str] | None = None,
+) -> Problem:
+    """A checked Problem. Every column is one number per client, or one number for all.
 
+    Args:
+        weights: Shares of the data, on any scale.
+        step_seconds: Of one local step.
+        comm_seconds: Of a round's communication.
+        gain: Worth of a first step.
+        fading: How fast that fades: the next step is worth exp(-fading) times as much.
+        most: Most steps.
+        clock: `sum`, one client after another, or `makespan`, all at once.
+        budget: Seconds of a round; without one, the most worth per second.
+        clients: Names.
 
-def worthless(problem: Problem, steps: Ints) -> NDArray[np.bool_]:
-    """Whether the step after these adds nothing: drift has eaten its worth, down to rounding."""
-    return np.asarray(worth(problem, steps) <= 1e-12 * problem.weights * problem.gain)
-
-
-def by_deadline(problem: Problem, top: Ints, deadline: float, least: int = 1) -> Ints:
-    """The steps, from least up to top, that each client finishes by the deadline when all work at once."""
-    spare = (deadline * (1 + TOLERANCE) - problem.comm_seconds) / problem.step_seconds
-    return np.clip(spare, np.minimum(least, top), top).astype(np.int64)
-
-
-def steps_between(problem: Problem, low: Ints, high: Ints) -> tuple[Ints, Ints, Floats]:
-    """Every client's steps number low + 1 to high, one after another: whose each is, its number from 0, and
-    its worth."""
-    extra = high - low
-    who = np.repeat(np.arange(extra.size), extra)
-    s = np.arange(who.size) - np.repeat(np.cumsum(extra) - extra, extra) + low[who]
-    return who, s, curve_worth(problem.curve, problem.weights[who], problem.gain[who], problem.drift[who], s)
-
-
-def caps(problem: Problem) -> Ints:
-    """The most steps a client can use, looking at it alone: t_max, worth, and the deadline under makespan."""
-    if problem.kind == "makespan" and problem.budget is not None:
-        return by_deadline(problem, useful(problem), problem.budget)
-    return useful(problem)
-
-
-def summed_limits(problem: Problem) -> tuple[Floats, Floats]:
-    """Every limit that is a sum over clients, as (cost of a step, what is left after one step each).
-
-    Shapes (limits, clients) and (limits,). The seconds come first where they are summed and limited.
+    Returns:
+        The problem, for any policy.
     """
-    costs = [r.per_step for r in problem.resources]
-    left = [r.limit * (1 + TOLERANCE) - float((r.per_step + r.per_round).sum()) for r in problem.resources]
-    if problem.kind == "sum" and problem.budget is not None:
-        first = float((problem.step_seconds + problem.comm_seconds).sum())
-        costs.insert(0, problem.step_seconds)
-        left.insert(0, problem.budget * (1 + TOLERANCE) - first)
-    n = problem.weights.size
-    matrix = np.array(costs, np.float64).reshape(len(costs), n)
-    return matrix, np.maximum(np.array(left, np.float64), 0.0)
+    size = max((np.size(each) for each in (weights, step_seconds, comm_seconds, gain, fading)), default=0)
+    if size == 0:
+        raise UserError("There are no clients to plan for; give at least one.")
+    names = tuple(str(each) for each in (range(size) if clients is None else clients))
+    if len(names) != size:
+        raise UserError(f"There are {len(names)} client names for {size} clients; give one name per client.")
+    if clock not in CLOCKS:
+        raise UserError(f"Unknown clock {clock!r}{nearest(clock, CLOCKS)}.")
+    limit = np.floor(_column("most", most, names))
+    if (limit < 1).any() or (limit > MOST_STEPS).any():
+        raise UserError(
+            f"The most steps of a client are {limit.min():g}; give a number from 1 to {MOST_STEPS:,}."
+        )
+    made = Problem(
+        _column("weight", weights, names),
+        _column("step_seconds", step_seconds, names, positive=True),
+        _column("comm_seconds", comm_seconds, names),
+        _column("gain", gain, names),
+        _column("fading", fading, names),
+        limit.astype(np.int64),
+        clock,
+        None if budget is None else float(budget),
+        names,
+    )
+    _check_budget(made)
+    return made
 
 
-def within(problem: Problem, steps: Ints) -> bool:
-    """Whether steps respect the budget and every resource (to one part in a billion)."""
-    if problem.budget is not None and seconds(problem, steps) > problem.budget * (1 + 2 * TOLERANCE):
-        return False
-    return all(used(r, steps) <= r.limit * (1 + 2 * TOLERANCE) for r in problem.resources)
+def _column(name: str, values: ArrayLike, clients: Sequence[str], *, positive: bool = False) -> Floats:
+    """One finite number of at least zero per client, or a sentence naming the client and the column."""
+    array = np.asarray(values, np.float64)
+    if array.ndim == 0:
+        array = np.full(len(clients), array)
+    if array.shape != (len(clients),):
+        raise UserError(f"{name} has {array.size} entries for {len(clients)} clients; give one per client.")
+    bad = ~np.isfinite(array) | (array < 0) | (positive & (array == 0))
+    if bad.any():
+        i = int(np.argmax(bad))
+        need = "a finite number above 0" if positive else "a finite number of at least 0"
+        raise UserError(
+            f"Client {clients[i]} has {name} {array[i]:g}, but it must be {need}; "
+            "correct it or leave the client out."
+        )
+    return array
 
 
-def used(resource: Resource, steps: Ints) -> float:
-    """How much of a resource the steps use."""
-    return float((resource.per_step * steps + resource.per_round).sum())
-
-
-def subset(problem: Problem, keep: Ints) -> Problem:
-    """The problem of some of the clients; budget and limits stay as they are."""
-    columns: Json = {name: getattr(problem, name)[keep] for name in COLUMNS}
-    limits = (replace(r, per_step=r.per_step[keep], per_round=r.per_round[keep]) for r in problem.resources)
-    clients = tuple(problem.clients[i] for i in keep)
-    return replace(problem, **columns, resources=tuple(limits), clients=clients)
+def _check_budget(p: Problem) -> None:
+    """One step per client must fit; otherwise say by how much it does not and whom to leave out."""
+    if p.budget is None:
+        return
+    if np.isnan(p.budget):
+        raise UserError("The budget is nan; give seconds, or leave --budget out.")
+    once, limit = p.step_seconds + p.comm_seconds, p.budget * (1 + TOLERANCE)
+    need = float(once.sum() if p.clock == "sum" else once.max())
+    if need <= limit:
+        return
+    drop = np.flatnonzero(once > limit)
+    if p.clock == "sum":  # the dearest first: the fewest clients that make room for the rest
+        order = np.argsort(-once, kind="stable")
+        drop = np.sort(order[: int(np.argmax(need - np.cumsum(once[order]) <= limit)) + 1])
+    head = f"Budget {p.budget:.4g} s is below one step per client ({need:.4g} s)"
+    if drop.size >= len(p.clients):
+        raise UserError(f"{head}, and no client alone fits; raise --budget.")
+    shown = ", ".join(p.clients[i] for i in drop[:10])
+    more = f" and {drop.size - 10} more" if drop.size > 10 else ""
+    raise UserError(f"{head}; raise --budget or drop client{'s' if drop.size > 1 else ''} {shown}{more}.")

@@ -29,8 +29,6 @@ class TrainingKeywords(TypedDict, total=False):
     policy: str | Policy
     policy_options: dict[str, float]
     budget: float | None
-    budget_joules: float | None
-    budget_megabytes: float | None
     joules: float | None
     megabytes: float | None
     transmit: str | Transmit

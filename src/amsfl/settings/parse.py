@@ -17,7 +17,7 @@ LARGEST = 1_000_000  # bytes of a settings file
 OWN_OF_A_TRIAL = {
     *("attack", "epsilon", "delta", "noise", "availability", "jitter", "failure", "stragglers"),
     *("seed", "partition", "profile", "clock", "steps", "epochs", "lr", "lr_decay", "policy_options"),
-    *("budget", "budget_joules", "budget_megabytes", "joules", "megabytes"),
+    *("budget", "joules", "megabytes"),
     *("rounds", "seconds", "target", "stop_at_target"),
 }
 SHOWN = 60  # characters of a wrong value

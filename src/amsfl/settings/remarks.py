@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from amsfl.clock import Profile, RoundEnd
-from amsfl.clock.costs import LIMITED
 from amsfl.methods import Method
 from amsfl.schedule import Policy
-from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Training
+from amsfl.settings.definitions import ROUNDS_TO_TARGET, ServeConfig, Training
 from amsfl.settings.round_ends import takes_older_work
 
 
@@ -32,10 +31,6 @@ def remarks(
         yield f"Setting {asked!r} has no effect: the policy {policy.name} chooses them."
     if config.budget is not None and not policy.limited:
         yield f"Setting 'budget' has no effect: the policy {policy.name} does not look at it."
-    if isinstance(config, RunConfig) and not policy.limited:
-        for name in (f"budget_{each}" for each in LIMITED):
-            if getattr(config, name) is not None:
-                yield f"Setting {name!r} has no effect: the policy {policy.name} does not look at it."
     if "clients" in given and clients != config.clients:
         yield f"Setting 'clients' has no effect: the data's own column names {clients}."
     if config.data_dir is not None and not config.data.startswith("nslkdd"):

@@ -36,13 +36,7 @@ class Training(DataSettings):
     policy: str = Field("auto", description="rule that chooses the steps; auto: the method's own")
     policy_options: dict[str, float] = Field({}, description="a number of the policy's, as in steps=10")
     budget: float | None = Field(
-        None, gt=0, le=1e12, description="seconds a round may take; without it: the most gain per second"
-    )
-    budget_joules: float | None = Field(
-        None, gt=0, le=1e15, description="joules a round may take of all clients together; see docs/time.md"
-    )
-    budget_megabytes: float | None = Field(
-        None, gt=0, le=1e15, description="megabytes a round may send, up and down together"
+        None, gt=0, le=1e12, description="seconds a round may take; without it: the most worth per second"
     )
     joules: float | None = Field(
         None, gt=0, le=1e18, description="stop after so many joules of all clients together"

@@ -136,9 +136,7 @@ def method_of(config: Training, own: CustomParts, mechanism: Mechanism | None = 
 
 def takes_readings(config: Training, method: methods.Method, policy: Policy) -> bool:
     """Whether clients take GDA readings: the method, the policy or the user asks for them."""
-    return (
-        method.facts.readings or method.facts.own_rate or policy.readings or policy.losses or config.readings
-    )
+    return method.facts.readings or method.facts.own_rate or policy.readings or config.readings
 
 
 def work_of(method: methods.Method, policy: Policy, dim: int, batch: int = BATCH) -> clock.Work:

@@ -13,14 +13,14 @@ from amsfl.engines import task
 from amsfl.engines.outputs import RowScorer, holdout_scorer
 from amsfl.engines.private_gradients import check_rows_apart
 from amsfl.planning import planner
-from amsfl.planning.context import PlannerContext, RoundTerms, planner_context
+from amsfl.planning.context import PlannerContext, planner_context
 from amsfl.planning.learning import learns
 from amsfl.privacy import Ledger, Mechanism
 from amsfl.privacy.ledger import NOTHING
 from amsfl.schedule import Policy
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig
-from amsfl.settings.limits import limits_of
+from amsfl.settings.limits import check_limits
 from amsfl.settings.privacy import budgets_of, check_public, mechanism_of, private_settings
 from amsfl.settings.round_ends import check_everyone, conditions_of, for_rounds, shared_round_end
 from amsfl.simulation import attackers
@@ -193,16 +193,13 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     )
     work = work_of(method, policy, job.dim, config.batch)
     claimed = cast.claimed(job.shards.weights)
-    cohort = config.cohort or clients
     costs = [
         clock.costs(profile, with_held_back(work, held, config.batch))
         for profile, held in zip(profiles, job.shards.held, strict=True)
     ]
-    limits = [
-        limits_of(each, cost.accounts, rule, cohort, end, unknown_spending(each))
-        for each, cost, rule in zip(configs, costs, policies, strict=True)
-    ]
-    stale, share = (end.weight, end.size) if end.overlap else (None, None)
+    for each, cost in zip(configs, costs, strict=True):
+        check_limits(each, cost.accounts, unknown_spending(each))
+    stale = end.weight if end.overlap else None
     whole_rounds = [each is None and end.waits_for_all for each in conditions]
     plans_anew = learns(method, policy)
     by_chance = method.private_rows is not None or method.private_clients is not None  # who takes part
@@ -220,10 +217,8 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         [cast.costs(trial, each) for trial, each in enumerate(costs)],
         work,
         [
-            planner_context(each, method, rule, weights, rows, RoundTerms(stale, limit, share))
-            for each, rule, weights, rows, limit in zip(
-                configs, policies, claimed, job.shards.size, limits, strict=True
-            )
+            planner_context(each, method, rule, weights, rows, stale)
+            for each, rule, weights, rows in zip(configs, policies, claimed, job.shards.size, strict=True)
         ],
         room or clients,
         claimed,

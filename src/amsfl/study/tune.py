@@ -68,7 +68,7 @@ def keys_to_search(study: Study, entry: str, fixed: Collection[str] = ()) -> lis
     config, own = study.config(entry), study.own(entry)
     method = method_of(config, own)
     policy = policy_of(config, method, own.policy)
-    plans = not policy.steps or policy.readings or policy.losses or policy.spends
+    plans = not policy.steps or policy.readings or policy.spends
     chosen = {"lr": method.facts.own_rate or "lr" in fixed, "steps": plans or "steps" in fixed}
     return [key for key, is_chosen in chosen.items() if not is_chosen]
 

@@ -14,9 +14,9 @@ from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.privacy_budget import PrivacyBudget
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
-from amsfl.planning.planner import Decision, Planner, RoundTerms, planner
+from amsfl.planning.planner import Decision, Planner, planner
 from amsfl.sampling import held_count
-from amsfl.settings.limits import limits_of
+from amsfl.settings.limits import check_limits
 from amsfl.settings.round_ends import for_rounds, takes_older_work
 from amsfl.simulation import ServeConfig
 from amsfl.simulation.components import takes_readings, work_of
@@ -44,7 +44,6 @@ class OrderWriter:
         self.own_optimizer = False  # whether clients move by optimizers of their own
         self.own_steps = False  # whether they do the method's own: then those that cannot are not asked
         self.accounts: Mapping[str, Account] = {}  # what else clients spend (costs.py)
-        self.limits: Mapping[str, float] = {}  # on what they spend in a round
 
     def meet(self, registered: Sequence[RegisteredClient], size: int) -> list[str]:
         """What depends on who takes part, with a model of that size; notes on what cannot be known.
@@ -58,9 +57,8 @@ class OrderWriter:
             plain = methods.for_own_optimizers(self.method)
             self.method, self.own_optimizer = for_rounds(config, plain, self.end, config.clients), True
         amounts, notes = costs.amounts(registered)
-        work, cohort = work_of(self.method, self.policy, size), config.cohort or len(registered)
-        self.accounts = accounts(len(registered), amounts, work)
-        self.limits = limits_of(config, self.accounts, self.policy, cohort, self.end, costs.MISSING)
+        self.accounts = accounts(len(registered), amounts, work_of(self.method, self.policy, size))
+        check_limits(config, self.accounts, costs.MISSING)
         return notes
 
     def planner(self, registered: Sequence[RegisteredClient]) -> Planner:
@@ -68,9 +66,8 @@ class OrderWriter:
         end, rows = self.end, clients.believed(registered)
         if self.method.judges:  # limits of steps go by the rows that are trained on
             rows = rows - np.array([held_count(int(each), self.config.held_back) for each in rows])
-        stale, share = (end.weight, end.size) if end.overlap else (None, None)
-        weights, terms = clients.weights(registered), RoundTerms(stale, self.limits, share)
-        return planner(self.config, self.method, self.policy, weights, rows, terms)
+        stale, weights = end.weight if end.overlap else None, clients.weights(registered)
+        return planner(self.config, self.method, self.policy, weights, rows, stale)
 
     def able(self, state: ServerState, nodes: set[int]) -> set[int]:
         """Of these nodes those whose clients may be asked for steps."""

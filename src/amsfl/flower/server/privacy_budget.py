@@ -40,10 +40,9 @@ class PrivacyBudget:
     def check(self, method: Method, end: RoundEnd) -> None:
         if self.mechanism is not None:
             self.mechanism.check(self.settings, method, self.policy, end)
-        limited = [name for name in ("budget_joules", "joules") if getattr(self.config, name) is not None]
-        if self.clients and limited:  # it would say who was in a round
+        if self.clients and self.config.joules is not None:  # it would say who was in a round
             raise UserError(
-                f"Setting {limited[0]!r} goes by what every client spends, and whole clients are kept "
+                "Setting 'joules' goes by what every client spends, and whole clients are kept "
                 "private; leave one of them out."
             )
 
