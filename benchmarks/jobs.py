@@ -1,11 +1,10 @@
-"""The jobs: exported once to an npz, so that every peer trains on the same rows from the same model,
-and judged by one and the same forward pass.
+"""A job, exported once to an npz, so that every peer trains on the same rows from the same model; and judged by
+one and the same forward pass.
 """
 
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,32 +19,26 @@ from amsfl.portable.network import LayerSpec
 
 import jax  # isort: skip  # after amsfl, which sets it up
 
-PARTITION = "dirichlet:0.5"
-
-
-def settings_of(job: str) -> dict[str, Any]:
-    return JOBS[job]._asdict() | {"lr": LR}
-
 
 def client_steps(job: str) -> int:
     """Of one repetition."""
     return JOBS[job].rounds * JOBS[job].cohort * JOBS[job].steps
 
 
-def export(job: str, data_dir: str, path: Path, seed: int = 0) -> None:
+def export(job: str, data_dir: str, path: Path) -> None:
     """Rows in client order with offsets, the hold-out, the network, its initial weights, the settings.
 
-    Weights are w0, w1, ... with their axes the other way round from torch's: a dense one [inputs, outputs].
+    Weights are w0, b0, w1, ... with their axes the other way round from torch's: a dense one [inputs, outputs].
     """
-    settings = settings_of(job)
-    data = load(settings["data"], data_dir=data_dir or None, seed=seed)
-    parts = partition(PARTITION, data.y, int(settings["clients"]), seed)
+    own = JOBS[job]
+    data = load(own.data, data_dir=data_dir or None, seed=0)
+    parts = partition("dirichlet:0.5", data.y, own.clients, 0)
     order = np.concatenate(parts)
     x, y = data.evals["holdout"]
-    model = models.make(settings["model"], data.x.shape[1], len(data.classes))
-    begin = jax.jit(model.init)(jax.random.key(seed))  # as ours does
+    model = models.make(own.model, data.x.shape[1], len(data.classes))
+    begin = jax.jit(model.init)(jax.random.key(0))  # as ours does
     tensors = [part.T for part in models.tensors(model, begin).values()]
-    path.parent.mkdir(parents=True, exist_ok=True)
+    layers = [part._asdict() for part in model.layers]
     np.savez(
         path,
         x=data.x[order].astype(np.float32),
@@ -53,7 +46,7 @@ def export(job: str, data_dir: str, path: Path, seed: int = 0) -> None:
         offsets=np.cumsum([0, *(len(p) for p in parts)]),
         x_holdout=x,
         y_holdout=y,
-        settings=json.dumps(settings | {"parts": [part._asdict() for part in model.layers]}),
+        settings=json.dumps(own._asdict() | {"lr": LR, "parts": layers}),
         **{f"{'wb'[place % 2]}{place // 2}": part for place, part in enumerate(tensors)},
     )
 

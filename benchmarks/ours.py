@@ -1,6 +1,8 @@
 """Our side of a job: client steps a second of plain FedAvg, by amsfl's public functions alone.
 
     python benchmarks/ours.py --job A --data-dir DIR
+    python benchmarks/ours.py --job A --trials 2000        trials side by side, as on a GPU
+    python benchmarks/ours.py --job A --set clients=1000 --set model=mlp:512 --set method=amsfl
 
 A run of three times as many rounds takes longer by its additional rounds alone, whatever a run takes besides:
 that difference is the pace. The first run of each length warms up, of the others the best counts. So the same
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple
 
 import amsfl
 from amsfl.data import load
+from amsfl.simulation import CustomParts, make_config
 
 
 class Job(NamedTuple):
@@ -37,33 +40,34 @@ JOBS = {
 LR = 0.05
 
 
-def measure(job: Job, data: Any, repeat: int = 3, **more: Any) -> dict[str, Any]:
+def measure(job: Job, data: Any, repeat: int = 3, trials: int = 1, **more: str) -> dict[str, Any]:
     """Client steps a second of every repetition, and whether it really trained; `more`: further settings."""
     settings = {name: getattr(job, name) for name in ("clients", "cohort", "steps", "batch", "model")}
     settings |= {"method": "fedavg", "partition": "dirichlet:0.5", "profile": "uniform", "lr": LR}
-    settings |= {"eval_every": 10**6, "details": False, "clock": "sum"} | more
+    settings |= {"data": data.name, "eval_every": 10**6, "details": False, "clock": "sum"} | more
 
-    def seconds(rounds: int) -> tuple[float, Any]:
+    def timed(rounds: int) -> tuple[float, Any]:
+        configs = [make_config(settings | {"rounds": rounds, "seed": seed}) for seed in range(trials)]
         begun = time.perf_counter()
-        result = amsfl.run(dataset=data, rounds=rounds, progress=False, **settings)
-        return time.perf_counter() - begun, result
+        results = amsfl.run_batch(configs, CustomParts(dataset=data))
+        return time.perf_counter() - begun, results
 
-    begun = time.perf_counter()
-    for rounds in (job.rounds, 3 * job.rounds):
-        seconds(rounds)
-    warmed = time.perf_counter() - begun
-    more_steps, each = 2 * job.rounds * job.cohort * job.steps, []
+    def steps(results: Any) -> int:
+        return sum(sum(result.summary.steps.values()) for result in results)
+
+    warm_up = timed(job.rounds)[0] + timed(3 * job.rounds)[0]
+    each = []
     for _ in range(repeat):
-        short, result = seconds(job.rounds)
-        each.append(more_steps / max(seconds(3 * job.rounds)[0] - short, 1e-9))
+        short, few = timed(job.rounds)
+        long, many = timed(3 * job.rounds)
+        each.append((steps(many) - steps(few)) / max(long - short, 1e-9))
     return {
         "client_steps_per_second": max(each),
         "each": each,
-        "accuracy": result.summary.accuracy,
-        "warm_up_seconds": warmed,
-        "peak_mb": result.summary.wall.get("peak_mb"),
+        "accuracy": few[0].summary.accuracy,
+        "startup_seconds": warm_up,
+        "peak_mb": few[0].summary.wall.get("peak_mb"),
         "version": amsfl.__version__,
-        "rounds": job.rounds,
     }
 
 
@@ -72,13 +76,15 @@ def main() -> None:
     parser.add_argument("--job", choices=JOBS, default="A")
     parser.add_argument("--data-dir", help="folder with the NSL-KDD files")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--rounds", type=int, help="in place of the job's")
+    parser.add_argument("--trials", type=int, default=1)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="of a job or a run")
     given = parser.parse_args()
+    own = dict(each.split("=", 1) for each in given.set)
     job = JOBS[given.job]
-    job = job._replace(rounds=given.rounds or job.rounds)
+    of_job = {name: own.pop(name) for name in Job._fields if name in own}
+    job = job._replace(**{name: type(getattr(job, name))(value) for name, value in of_job.items()})
     data = load(job.data, data_dir=given.data_dir)
-    outcome = {"job": given.job, "data": data.name, "synthetic": data.synthetic}
-    print(json.dumps(outcome | measure(job, data, given.repeat)))
+    print(json.dumps({"job": given.job} | measure(job, data, given.repeat, given.trials, **own)))
 
 
 if __name__ == "__main__":

@@ -1,130 +1,181 @@
-"""One job on ours and on every peer, each in its own virtual environment, one after another.
+"""One job on ours and on every peer, each in a virtual environment of its own, one after another.
 
-    python benchmarks/run.py --job A --job B --peers all --data-dir nslkdd --out results.json
+    python benchmarks/run.py --job A --job B --data-dir nslkdd --out results.json
+    python benchmarks/run.py --peers ours,before --before ../checkout-of-an-earlier-commit --passes 5
 
-Prints a Markdown table with ratios measured in this run and writes it next to the JSON. Nothing else
-should run on the machine meanwhile.
+Prints a Markdown table with ratios measured in this run. Nothing else should run on the machine meanwhile.
 """
 
 import argparse
 import json
+import os
+import platform
+import signal
+import subprocess
 import sys
 import tempfile
 import time
 from math import ceil
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
-from jobs import JOBS, accuracy, client_steps, export, settings_of
-from roster import HERE, PEERS, command
-from sandbox import prepare, run
-from table import document, machine
+from jobs import JOBS, accuracy, client_steps, export
+
+HERE = Path(__file__).resolve().parent
+# PyTorch goes first and alone, and is named again with each peer: an unpinned one pulls CUDA.
+TORCH = "torch==2.13.0"
+
+
+class Peer(NamedTuple):
+    title: str
+    script: str  # of ours.py's folder, or under peers/
+    install: tuple[tuple[str, ...], ...]  # one call of pip each
+    launch: tuple[str, ...] = ()  # between the interpreter and the script
+    more: tuple[str, ...] = ()  # after the script's own arguments
+    source: Path = HERE.parent  # of our own sides
+
+
+OURS = (("--editable", str(HERE.parent)),)
+PFL = ((TORCH,), (TORCH, "pfl[pytorch]==0.6.0"))
+TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
+PEERS = {
+    "ours": Peer("amsfl", "ours.py", OURS),
+    "pytorch": Peer("plain PyTorch", "plain_pytorch.py", ((TORCH, "numpy"),)),
+    "pytorch-two": Peer(
+        "plain PyTorch, two processes", "plain_pytorch.py", ((TORCH, "numpy"),), more=("--processes", "2")
+    ),
+    "pfl": Peer("pfl-research", "pfl_research.py", PFL),
+    "pfl-two": Peer("pfl-research, two processes", "pfl_research.py", PFL, TORCHRUN),
+    "fedjax": Peer("FedJAX", "fed_jax.py", (("fedjax==0.0.17", "jax==0.10.2"),)),
+    "flower": Peer(
+        "Flower simulation (Ray, 2 actors)", "flower_sim.py", ((TORCH,), (TORCH, "flwr[simulation]==1.41.0"))
+    ),
+}
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Client steps per second, ours and the peers'.")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--job", action="append", choices=[*JOBS], help="default: all")
-    parser.add_argument("--peers", default="all", help=f"all, or some of {','.join(PEERS)} (comma-separated)")
+    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--before", type=Path, help="a checkout of an earlier amsfl; the peer `before`")
+    parser.add_argument("--venvs", type=Path, default=HERE / ".bench-venvs", help="where environments are")
     parser.add_argument(
-        "--venvs", type=Path, default=HERE / ".bench-venvs", help="where environments are kept"
+        "--here", action="store_true", help="all in this environment, which has what they need"
     )
     parser.add_argument("--data-dir", default="", help="folder with the NSL-KDD files")
-    parser.add_argument("--out", type=Path, help="JSON to write; the table goes to the same name with .md")
+    parser.add_argument("--out", type=Path, help="JSON to write")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions; the best one counts")
+    parser.add_argument("--passes", type=int, default=1, help="turns of everybody; the best counts")
     parser.add_argument(
-        "--passes", type=int, default=1, help="times that all take their turn; the best counts"
-    )
-    parser.add_argument(
-        "--seconds", type=float, default=5, help="from the second pass on, repeat for this long at least"
+        "--seconds", type=float, default=5, help="of a turn from the second pass on, at least"
     )
     parser.add_argument("--timeout", type=float, default=600, help="seconds a peer may take on a job")
-    parser.add_argument("--gpu", action="store_true", help="on a GPU, whoever can")
-    parser.add_argument(
-        "--here", action="store_true", help="all in this environment, which has whatever they need"
-    )
-    parser.add_argument("--install-only", action="store_true", help="make the environments and stop")
     given = parser.parse_args()
-    able = [name for name, peer in PEERS.items() if peer.gpu or not given.gpu]
-    given.names = able if given.peers == "all" else given.peers.split(",")
-    unknown = [name for name in given.names if name not in PEERS]
-    if unknown:
-        parser.error(f"no peer called {', '.join(unknown)}; there are {', '.join(PEERS)}")
     given.data_dir = str(Path(given.data_dir).resolve()) if given.data_dir else ""
-    given.venvs = given.venvs.resolve()
+    if given.before:
+        PEERS["before"] = PEERS["ours"]._replace(title="amsfl before", source=given.before.resolve())
     return given
 
 
-def environments(names: list[str], folder: Path) -> dict[str, Any]:
-    """Peer -> interpreter, or the error that kept it from being installed."""
-    made: dict[str, Any] = {}
-    for venv in dict.fromkeys(PEERS[name].venv for name in names):
-        try:
-            made[venv] = prepare(venv, folder)
-        except Exception as problem:  # a peer that cannot be installed is a result, not a reason to stop
-            made[venv] = str(problem)
-    return {name: made[PEERS[name].venv] for name in names}
+def python_of(peer: Peer, folder: Path) -> str:
+    """The interpreter of the peer's environment, which is made if it is not there."""
+    home = (folder / "-".join(peer.install[-1]).replace("/", "-").replace("=", "")).resolve()
+    if not (home / "installed").exists():
+        print(f"installing {peer.title} ...", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(home)], check=True)
+        for packages in peer.install:
+            subprocess.run([str(home / "bin" / "pip"), "install", "-q", *packages], check=True)
+        (home / "installed").touch()
+    return str(home / "bin" / "python")
 
 
-def measure(
-    name: str, python: Any, job: str, exported: Path, given: argparse.Namespace, before: dict[str, Any]
-) -> dict[str, Any]:
-    if isinstance(python, str):
-        return {"error": python}
-    model = exported.with_name(f"{name}-{job}.npz")
-    # a fast one's three repetitions are over within a second, in which a shared machine has one pace
-    repeat = max(given.repeat, ceil(given.seconds * pace(before) / client_steps(job)))
-    started = command(name, python, job, exported, model, given.data_dir, repeat)
-    result = run(started, given.timeout, given.gpu, PEERS[name].env)
-    if "error" not in result and model.exists():
-        result["accuracy"] = accuracy(exported, model) if result.get("trained", True) else None
-    return result
+def run(peer: Peer, given: argparse.Namespace, job: str, exported: Path, repeat: int) -> dict[str, Any]:
+    """The peer's JSON line with its accuracy, or `error`."""
+    model = exported.with_name("model.npz")
+    model.unlink(missing_ok=True)
+    ours = peer.script == "ours.py"
+    if ours:
+        words = [str(HERE / peer.script), "--job", job]
+        words += ["--data-dir", given.data_dir] if given.data_dir else []
+    else:
+        words = [str(HERE / "peers" / peer.script), str(exported), str(model), *peer.more]
+    try:
+        python = sys.executable if given.here else python_of(peer, given.venvs)
+    except subprocess.CalledProcessError as problem:
+        return {"error": str(problem)}
+    env = os.environ | {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "BENCH_STARTED": str(time.time())}
+    env |= {"PYTHONPATH": str(peer.source / "src")} if ours else {}
+    child = subprocess.Popen(
+        [python, *peer.launch, *words, "--repeat", str(repeat)],
+        env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    try:
+        said, wrong = child.communicate(timeout=given.timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(child.pid, signal.SIGKILL)
+        return {"error": f"did not finish within {given.timeout:g} s"}
+    lines = [
+        line for line in said.splitlines() if line.startswith('{"') and "client_steps_per_second" in line
+    ]
+    if child.returncode or not lines:
+        return {"error": (wrong or said).strip().splitlines()[-1][:200]}
+    result: dict[str, Any] = json.loads(lines[-1])
+    return result if ours else result | {"accuracy": accuracy(exported, model)}
 
 
-def pace(result: dict[str, Any]) -> float:
-    return float(result.get("client_steps_per_second", 0))
+def measured(given: argparse.Namespace, job: str, exported: Path) -> dict[str, dict[str, Any]]:
+    """By peer, all turns together: a machine that others share changes its pace within minutes."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in given.peers.split(",") * given.passes:
+        before = found.get(name, {})
+        best = max(before.get("each", [0]))
+        repeat = max(given.repeat, ceil(given.seconds * best / client_steps(job)))
+        result = run(PEERS[name], given, job, exported, repeat)
+        found[name] = result | {"each": before.get("each", []) + result.get("each", [])}
+        print(f"{job} {name}: {result.get('error') or max(result['each'])}", file=sys.stderr, flush=True)
+    return found
 
 
-def better(before: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    """The turn with the best repetition, and the repetitions of both."""
-    each = before.get("each", []) + found.get("each", [])
-    return max(found, before, key=pace) | ({"each": each} if each else {})
+def table(results: dict[str, dict[str, Any]]) -> str:
+    """Fastest first; `ours is faster by` compares the best repetitions, `by medians` the usual ones."""
+    ours = results.get("ours", {}).get("each")
+    lines = ["| | client steps/s | ours is faster by | median | by medians | accuracy | start-up s |"]
+    lines.append("| --- " * 7 + "|")
+    for name, result in sorted(results.items(), key=lambda item: -max(item[1]["each"], default=0)):
+        title, each = PEERS[name].title, result["each"]
+        if not each:
+            lines.append(f"| {title} | does not run: {result['error']} | | | | | |")
+            continue
+        ratios = [
+            f"{kind(ours) / kind(each):.3g}" if ours and name != "ours" else "" for kind in (max, median)
+        ]
+        cells = [f"{max(each):,.0f}", ratios[0], f"{median(each):,.0f}", ratios[1]]
+        cells += [f"{result['accuracy']:.3f}", f"{result['startup_seconds']:.1f}"]
+        lines.append(f"| {' | '.join([title, *cells])} |")
+    return "\n".join(lines)
+
+
+def machine() -> str:
+    """What the figures were measured on, without naming the host."""
+    info = Path("/proc/cpuinfo")
+    models = [line for line in info.read_text().splitlines() if "model name" in line] if info.exists() else []
+    kind = models[0].partition(":")[2].strip() if models else platform.machine()
+    return f"{os.cpu_count()} cores of {kind}, load {os.getloadavg()[0]:.1f} before the start"
 
 
 def main() -> None:
     given = arguments()
-    here = dict.fromkeys(given.names, Path(sys.executable))
-    pythons = here if given.here else environments(given.names, given.venvs)
-    if given.install_only:
-        broken = {name: python for name, python in pythons.items() if isinstance(python, str)}
-        sys.exit(f"not installed: {broken}" if broken else 0)
-    outcome: dict[str, Any] = {
-        "date": time.strftime("%Y-%m-%d"),
-        "machine": machine(),
-        "repeat": given.repeat,
-        "passes": given.passes,
-        "seconds": given.seconds,
-        "jobs": {},
-    }
+    text, outcome = [f"{time.strftime('%Y-%m-%d')}, {machine()}, {given.passes} passes"], {}
     with tempfile.TemporaryDirectory() as folder:
         for job in given.job or [*JOBS]:
             exported = Path(folder) / f"job-{job}.npz"
             export(job, given.data_dir, exported)
-            results: dict[str, Any] = {}
-            outcome["jobs"][job] = {"settings": settings_of(job), "results": results}
-            # a machine that others share changes its pace within minutes: another pass for all
-            for name in [name for name in given.names if job in PEERS[name].jobs] * given.passes:
-                before = results.get(name, {})
-                found = measure(name, pythons[name], job, exported, given, before)
-                results[name] = better(before, found)
-                print(
-                    f"{job} {name}: {found.get('error') or f'{pace(found):,.0f} client steps/s'}", flush=True
-                )
-    text = document(outcome)
-    print("\n" + text)
+            outcome[job] = measured(given, job, exported)
+            text.append(f"**Job {job}**\n\n{table(outcome[job])}")
+    print("\n\n".join(text))
     if given.out:
-        given.out.parent.mkdir(parents=True, exist_ok=True)
-        given.out.write_text(json.dumps(outcome, indent=1) + "\n")
-        given.out.with_suffix(".md").write_text(text)
+        given.out.write_text(json.dumps({"measured": text[0], "jobs": outcome}, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ Only numpy, because it runs inside each peer's own virtual environment.
 import argparse
 import json
 import os
-import resource
 import sys
 import time
 from importlib.metadata import version
@@ -46,6 +45,7 @@ class Args(NamedTuple):
     path: str
     model: str
     repeat: int
+    processes: int  # of plain_pytorch.py
 
 
 def arguments() -> Args:
@@ -53,8 +53,9 @@ def arguments() -> Args:
     parser.add_argument("job", help="npz exported by run.py")
     parser.add_argument("model", help="npz to write the model after the job's last round to")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--processes", type=int, default=1)
     given = parser.parse_args()
-    return Args(load(given.job), given.job, given.model, given.repeat)
+    return Args(load(given.job), given.job, given.model, given.repeat, given.processes)
 
 
 def load(path: str) -> Job:
@@ -87,24 +88,18 @@ class Clock:
         if len(self.marks) == self.args.job.rounds:
             self.model = [np.array(w, np.float32) for w in weights()]
 
-    def report(self, package: str, **more: Any) -> None:
+    def report(self, package: str) -> None:
         """Save the model and print the JSON line that run.py reads."""
         job, marks = self.args.job, self.marks
         if len(marks) != self.total:
             sys.exit(f"{len(marks)} rounds were seen, {self.total} were asked for")
         ends = [marks[WARM - 1 + k * job.rounds] for k in range(self.args.repeat + 1)]
         each = job.rounds * job.cohort * job.steps / np.diff(ends)
-        write(self.args.model, self.model)
+        np.savez(self.args.model, **{f"{'wb'[i % 2]}{i // 2}": w for i, w in enumerate(self.model)})
         line = {
-            "package": package,
             "version": version(package),
             "client_steps_per_second": float(max(each)),
             "each": each.tolist(),
             "startup_seconds": round(self.startup, 2),
-            "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         }
-        print("\n" + json.dumps(line | more), flush=True)
-
-
-def write(path: str, weights: list[np.ndarray]) -> None:
-    np.savez(path, **{f"{'wb'[i % 2]}{i // 2}": w for i, w in enumerate(weights)})
+        print("\n" + json.dumps(line), flush=True)

@@ -1,18 +1,80 @@
-"""What the peers built on PyTorch share: the model, its weights in and out, threads, and fast batches."""
+"""What the peers built on PyTorch share: a job's network as one would write it there, its weights in and out,
+threads, and fast batches."""
 
-import os
-import sys
 import time
 from collections.abc import Iterator
 
 import numpy as np
 import torch
-from torch_network import Network
+from torch import nn
 
 from common import Job
 
-DEVICE = os.environ.get("BENCH_DEVICE", "cpu")  # set by run.py
-KEPT: list[torch.library.Library] = []
+
+class Tokens(nn.Module):
+    """A vector for every token and one for every place."""
+
+    def __init__(self, words: int, places: int, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(words, width))
+        self.bias = nn.Parameter(torch.empty(places, width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.embedding(x.long(), self.weight) + self.bias
+
+
+class Network(nn.Module):
+    """The layers one after another; their parameters in the list's order."""
+
+    def __init__(self, parts: list[dict]) -> None:
+        super().__init__()
+        self.parts = parts
+        for part in parts:
+            if part["name"]:
+                self.add_module(part["name"], made(part))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        kept = x
+        for part in self.parts:
+            kind = part["kind"]
+            if kind == "keep":
+                kept = x
+            elif kind == "add":
+                x = x + kept
+            elif part["name"]:
+                x = getattr(self, part["name"])(x)
+            else:
+                x = PLAIN[kind](x, part)
+        return x
+
+
+def made(part: dict) -> nn.Module:
+    inputs, outputs, many = part["inputs"], part["outputs"], part["many"]
+    return {
+        "dense": lambda: nn.Linear(inputs, outputs),
+        "conv": lambda: nn.Conv2d(inputs, outputs, 3, stride=part["stride"], padding=1),
+        "norm": lambda: nn.GroupNorm(many, inputs),
+        "level": lambda: nn.LayerNorm(inputs),
+        "tokens": lambda: Tokens(inputs, many, outputs),
+    }[part["kind"]]()
+
+
+def attended(x: torch.Tensor, part: dict) -> torch.Tensor:
+    rows, places, wide = x.shape
+    heads = part["many"]
+    q, k, v = x.view(rows, places, 3, heads, wide // (3 * heads)).permute(2, 0, 3, 1, 4)
+    mixed = nn.functional.scaled_dot_product_attention(q, k, v)
+    return mixed.transpose(1, 2).reshape(rows, places, wide // 3)
+
+
+PLAIN = {
+    "relu": lambda x, part: torch.relu(x),
+    "image": lambda x, part: x.reshape(-1, part["outputs"], part["inputs"], part["inputs"]),
+    "flatten": lambda x, part: x.flatten(1),
+    "pool": lambda x, part: x.mean((2, 3)),
+    "mean": lambda x, part: x.mean(1),
+    "attend": attended,
+}
 
 
 def build(job: Job) -> torch.nn.Module:
@@ -21,21 +83,15 @@ def build(job: Job) -> torch.nn.Module:
     with torch.no_grad():
         for parameter, value in zip(model.parameters(), job.weights, strict=True):
             parameter.copy_(torch.from_numpy(value.T.copy()))
-    return model.to(DEVICE)
+    return model
 
 
 def weights_of(model: torch.nn.Module) -> list[np.ndarray]:
-    return [p.detach().cpu().numpy().T.copy() for p in model.parameters()]
+    return [p.detach().numpy().T.copy() for p in model.parameters()]
 
 
 def tensors(job: Job) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.from_numpy(job.x).to(DEVICE), torch.from_numpy(job.y).to(DEVICE)
-
-
-def finished() -> None:
-    """A GPU's work is done when it says so."""
-    if DEVICE != "cpu":
-        torch.cuda.synchronize()
+    return torch.from_numpy(job.x), torch.from_numpy(job.y)
 
 
 class Batches:
@@ -49,7 +105,7 @@ class Batches:
         self.x, self.y, self.steps, self.batch = x, y, steps, batch
 
     def draw(self) -> tuple[torch.Tensor, torch.Tensor]:
-        rows = torch.randint(len(self.x), (self.steps * self.batch,), device=self.x.device)
+        rows = torch.randint(len(self.x), (self.steps * self.batch,))
         return self.x[rows], self.y[rows]
 
     def __len__(self) -> int:
@@ -70,8 +126,6 @@ def pick_threads(job: Job, seconds: float = 0.5) -> int:
 
     Clearly, because two threads on a machine that turns out to be busy wait for each other at every product.
     """
-    if DEVICE != "cpu":
-        return 1
     model, (x, y) = build(job), tensors(job)
     optimizer = torch.optim.SGD(model.parameters(), lr=job.lr)
     spent: dict[int, float] = {}
@@ -87,20 +141,3 @@ def pick_threads(job: Job, seconds: float = 0.5) -> int:
     best = 2 if spent[2] < 0.85 * spent[1] else 1
     torch.set_num_threads(best)
     return best
-
-
-def mend_torchvision() -> None:
-    """Make torchvision importable beside a CPU build of torch; call before a framework that imports it.
-
-    A torchvision built for CUDA cannot load its compiled operators there. Nothing here uses them, but its
-    import insists that two of them are declared.
-    """
-    try:
-        import torchvision  # noqa: F401
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        library = torch.library.Library("torchvision", "DEF")
-        for operator in ("nms", "qnms"):
-            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        KEPT.append(library)  # a library that is collected takes its operators along

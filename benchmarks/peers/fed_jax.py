@@ -2,6 +2,8 @@
 its pmap backend needs `jax.device_put_sharded`, which current jax has dropped).
 
 `shuffle_repeat_batch` takes a number of steps and fills batches across epochs, so nothing is adapted.
+The network is jax's own convolutions and attention, images with channels last; parameters are w0, b0, w1, ...
+as the job has them, axes the other way round from torch's, but tokens' are looked up by row.
 FedJAX 0.0.17 calls `jax.tree_map`, which current jax has dropped; the one line below gives it back.
 """
 
@@ -10,7 +12,6 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax_network import network, turned
 
 from common import Clock, arguments
 
@@ -18,6 +19,67 @@ jax.tree_map = jax.tree_util.tree_map
 
 import fedjax  # noqa: E402 - after the shim
 from fedjax.algorithms import fed_avg  # noqa: E402
+
+
+def turned(parts: list[dict], weights: list) -> list:
+    """The job's weights as `network` takes them, or back again."""
+    kinds = [part["kind"] for part in parts if part["name"] for _ in "wb"]
+    return [part.T if kind == "tokens" else part for kind, part in zip(kinds, weights, strict=True)]
+
+
+def network(parts: list[dict], params: list, x: jax.Array) -> jax.Array:
+    given, kept = iter(zip(params[::2], params[1::2], strict=True)), x
+    for part in parts:
+        kind = part["kind"]
+        if kind == "keep":
+            kept = x
+        elif kind == "add":
+            x = x + kept
+        elif part["name"]:
+            x = NAMED[kind](x, *next(given), part)
+        else:
+            x = PLAIN[kind](x, part)
+    return x
+
+
+def normalised(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
+    away = x - x.mean(axes, keepdims=True)
+    return away * jax.lax.rsqrt((away**2).mean(axes, keepdims=True) + 1e-5)
+
+
+def grouped(x: jax.Array, weight: jax.Array, bias: jax.Array, part: dict) -> jax.Array:
+    split = x.reshape(*x.shape[:3], part["many"], -1)
+    return normalised(split, (1, 2, 4)).reshape(x.shape) * weight + bias
+
+
+def convolved(x: jax.Array, weight: jax.Array, bias: jax.Array, part: dict) -> jax.Array:
+    strides, layout = (part["stride"],) * 2, ("NHWC", "WHIO", "NHWC")
+    return jax.lax.conv_general_dilated(x, weight, strides, ((1, 1), (1, 1)), dimension_numbers=layout) + bias
+
+
+def attended(x: jax.Array, part: dict) -> jax.Array:
+    rows, places, wide = x.shape
+    q, k, v = jnp.moveaxis(x.reshape(rows, places, 3, part["many"], -1), 2, 0)
+    return jax.nn.dot_product_attention(q, k, v).reshape(rows, places, wide // 3)
+
+
+NAMED = {
+    "dense": lambda x, weight, bias, part: x @ weight + bias,
+    "conv": convolved,
+    "norm": grouped,
+    "level": lambda x, weight, bias, part: normalised(x, (-1,)) * weight + bias,
+    "tokens": lambda x, weight, bias, part: weight[x.astype(jnp.int32)] + bias,
+}
+PLAIN = {
+    "relu": lambda x, part: jax.nn.relu(x),
+    "image": lambda x, part: x.reshape(-1, part["outputs"], part["inputs"], part["inputs"]).transpose(
+        0, 2, 3, 1
+    ),
+    "flatten": lambda x, part: x.transpose(0, 3, 1, 2).reshape(len(x), -1),
+    "pool": lambda x, part: x.mean((1, 2)),
+    "mean": lambda x, part: x.mean(1),
+    "attend": attended,
+}
 
 
 def loss_of(parts: list[dict]) -> Callable[..., jax.Array]:
@@ -46,7 +108,7 @@ def main() -> None:
         state, _ = algorithm.apply(state, sampler.sample())
         jax.block_until_ready(state.params)
         clock.round(lambda: turned(job.parts, state.params))  # noqa: B023 - called at once, before the next round
-    clock.report("fedjax", jax=jax.__version__)
+    clock.report("fedjax")
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def main() -> None:
 
     resources = {"init_args": {"num_cpus": 2}, "client_resources": {"num_cpus": 1, "num_gpus": 0.0}}
     run_simulation(server_app, client_app, num_supernodes=job.clients, backend_config=resources)
-    clock.report("flwr", threads=1, processes=2)
+    clock.report("flwr")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import os
 
 import numpy as np
 import torch
-from common_torch import build, client_batches, finished, pick_threads, weights_of
+from common_torch import build, client_batches, pick_threads, weights_of
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.aggregate.weighting import WeightingStrategy
 from pfl.algorithm.base import NNAlgorithmParams
@@ -56,7 +56,6 @@ class Rounds(TrainingProcessCallback):
         self.clock = clock
 
     def after_central_iteration(self, aggregate_metrics, model, *, central_iteration):
-        finished()
         self.clock.round(lambda: weights_of(model.pytorch_model))
         return False, Metrics()
 
@@ -65,11 +64,10 @@ def main() -> None:
     args = arguments()
     job, clock = args.job, Clock(args)
     processes, rank = int(os.environ.get("WORLD_SIZE", 1)), int(os.environ.get("RANK", 0))
-    threads = 1
     if processes > 1:
         torch.set_num_threads(1)
     else:
-        threads = pick_threads(job)
+        pick_threads(job)
     np.random.seed(0)  # pfl wants the same seed in every process: it draws the cohort from it
     torch.manual_seed(rank)
     loaders = client_batches(job)
@@ -102,7 +100,7 @@ def main() -> None:
         send_metrics_to_platform=False,
     )
     if rank == 0:
-        clock.report("pfl", threads=threads, processes=processes)
+        clock.report("pfl")
 
 
 if __name__ == "__main__":

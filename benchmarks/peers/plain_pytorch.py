@@ -1,46 +1,82 @@
-"""A plain PyTorch loop: what one writes in an afternoon without any framework. One process.
+"""A plain PyTorch loop: what one writes in an afternoon without any framework, in one process or in several.
 
-With BENCH_COMPILE the network is compiled by torch.compile.
+The server's weights and each worker's weighted sum lie in shared memory, so a round of several processes costs
+two barriers and no pickling.
 """
 
-import copy
-import os
+from collections.abc import Iterator
+from typing import Any
 
 import torch
-from common_torch import build, client_batches, finished, pick_threads, weights_of
+import torch.multiprocessing as mp
+from common_torch import build, client_batches, pick_threads, weights_of
 
-from common import Clock, arguments
+from common import Clock, Job, arguments, load
+
+
+def flat(model: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+def rounds(job: Job, server: torch.Tensor, own: torch.Tensor, place: int, workers: int) -> Iterator[None]:
+    """One worker's share of every round, added up in `own`. All draw the same cohorts from the same seed."""
+    torch.manual_seed(1 + place)
+    cohorts = torch.Generator().manual_seed(0)
+    local, loaders, loss = build(job), client_batches(job), torch.nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(local.parameters(), lr=job.lr)
+    while True:
+        cohort = torch.randperm(job.clients, generator=cohorts)[: job.cohort].tolist()
+        rows = sum(int(job.sizes[i]) for i in cohort)
+        own.zero_()
+        for client in cohort[place::workers]:
+            torch.nn.utils.vector_to_parameters(server.clone(), local.parameters())
+            for x, y in loaders[client]:
+                optimizer.zero_grad()
+                loss(local(x), y).backward()
+                optimizer.step()
+            own.add_(flat(local), alpha=float(job.sizes[client]) / rows)
+        yield
+
+
+def worker(path: str, server: torch.Tensor, sums: torch.Tensor, place: int, total: int, gate: Any) -> None:
+    torch.set_num_threads(1)
+    work = rounds(load(path), server, sums[place], place, len(sums))
+    for _ in range(total):
+        gate.wait()  # the server's weights are in place
+        next(work)
+        gate.wait()  # every sum is in place
 
 
 def main() -> None:
     args = arguments()
     job, clock = args.job, Clock(args)
-    threads = pick_threads(job)
-    torch.manual_seed(0)
-    server, local = build(job), build(job)
-    loaders, loss = client_batches(job), torch.nn.CrossEntropyLoss()
-    optimizer = torch.optim.SGD(local.parameters(), lr=job.lr)
-    total = copy.deepcopy(list(server.parameters()))
-    forward = torch.compile(local) if os.environ.get("BENCH_COMPILE") else local
+    model = build(job)
+    server = flat(model).share_memory_()
+    sums = torch.zeros(args.processes, len(server)).share_memory_()
+    if args.processes == 1:
+        pick_threads(job)
+        work = rounds(job, server, sums[0], 0, 1)
+    else:
+        torch.set_num_threads(1)
+        context = mp.get_context("spawn")
+        gate = context.Barrier(args.processes + 1)
+        for place in range(args.processes):
+            given = (args.path, server, sums, place, clock.total, gate)
+            context.Process(target=worker, args=given, daemon=True).start()
+
+    def weights() -> list:
+        torch.nn.utils.vector_to_parameters(server.clone(), model.parameters())
+        return weights_of(model)
+
     for _ in range(clock.total):
-        cohort = torch.randperm(job.clients)[: job.cohort].tolist()
-        rows = sum(int(job.sizes[i]) for i in cohort)
-        with torch.no_grad():
-            torch._foreach_zero_(total)
-        for client in cohort:
-            with torch.no_grad():
-                torch._foreach_copy_(list(local.parameters()), list(server.parameters()))
-            for x, y in loaders[client]:
-                optimizer.zero_grad()
-                loss(forward(x), y).backward()
-                optimizer.step()
-            with torch.no_grad():
-                torch._foreach_add_(total, list(local.parameters()), alpha=float(job.sizes[client]) / rows)
-        with torch.no_grad():
-            torch._foreach_copy_(list(server.parameters()), total)
-        finished()
-        clock.round(lambda: weights_of(server))
-    clock.report("torch", threads=threads)
+        if args.processes == 1:
+            next(work)
+        else:
+            gate.wait()
+            gate.wait()
+        server.copy_(sums.sum(0))
+        clock.round(weights)
+    clock.report("torch")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
     "benchmarks/README.md": "benchmarks.md",
-    "benchmarks/h200.md": "benchmarks-h200.md",
     "README.md": "index.md",
 }
 AS_IS = (".png", ".svg", ".jpg", ".json")
