@@ -1,5 +1,5 @@
-"""A job, exported once to an npz, so that every peer trains on the same rows from the same model; and judged by
-one and the same forward pass.
+"""A job, exported once to an npz, so that every peer trains on the same rows from the same model; and judged
+by one and the same forward pass.
 """
 
 import json
@@ -28,7 +28,7 @@ def client_steps(job: str) -> int:
 def export(job: str, data_dir: str, path: Path) -> None:
     """Rows in client order with offsets, the hold-out, the network, its initial weights, the settings.
 
-    Weights are w0, b0, w1, ... with their axes the other way round from torch's: a dense one [inputs, outputs].
+    Weights are w0, b0, w1, ... with axes the other way round from torch's: a dense one [inputs, outputs].
     """
     own = JOBS[job]
     data = load(own.data, data_dir=data_dir or None, seed=0)

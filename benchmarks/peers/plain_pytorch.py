@@ -1,7 +1,7 @@
 """A plain PyTorch loop: what one writes in an afternoon without any framework, in one process or in several.
 
-The server's weights and each worker's weighted sum lie in shared memory, so a round of several processes costs
-two barriers and no pickling.
+The server's weights and each worker's weighted sum lie in shared memory, so a round of several processes
+costs two barriers and no pickling.
 """
 
 from collections.abc import Iterator

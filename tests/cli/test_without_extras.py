@@ -97,12 +97,14 @@ def outcomes(tmp_path_factory):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_commands_say_which_extra_they_need(outcomes):
     for (words, code, said, wrong), (_, extra) in zip(outcomes, NEEDS, strict=False):
         assert not wrong and code == 2, (words, wrong, said)
         assert f"pip install 'amsfl[{extra}]'" in said, (words, said)
 
 
+@pytest.mark.slow
 def test_other_mistakes_are_sentences_without_extras(outcomes):
     for words, code, said, wrong in outcomes[len(NEEDS) :]:
         assert not wrong and code in (1, 2) and said.startswith("amsfl: "), (words, code, said, wrong)

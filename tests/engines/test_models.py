@@ -38,10 +38,8 @@ def rows(spec: str, count: int = 60) -> Dataset:
     return Dataset("rows", x[:cut], y[:cut], {"holdout": (x[cut:], y[cut:])}, ("no", "yes"), names)
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [spec if spec.startswith("cnn") else pytest.param(spec, marks=pytest.mark.slow) for spec in SPECS],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", SPECS)
 def test_engines_agree_and_numpy_has_the_same_logits(spec: str) -> None:
     data = rows(spec)
     network = models.make(spec, SPECS[spec], 2)

@@ -80,9 +80,8 @@ def test_methods_with_steps_of_their_own_length_refuse_momentum() -> None:
     assert not methods.with_momentum(methods.make("amsfl"), 0.9, 0.0).facts.own_rate
 
 
-@pytest.mark.parametrize(
-    "name", ["scaffold", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["scaffold", *OTHERS])
 def test_engines_agree_on_momentum_and_passes(name: str) -> None:
     data = load("digits")
     parts = [partition("labels:3", data.y, 5, seed) for seed in range(2)]

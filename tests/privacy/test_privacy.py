@@ -125,7 +125,8 @@ def test_clipped_sums_are_those_of_rows_one_by_one(spec):
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
 
-@pytest.mark.parametrize("method", [pytest.param("amsfl", marks=pytest.mark.slow), "scaffold"])
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["amsfl", "scaffold"])
 def test_engines_agree(method):
     """Clients of two rows, less than a batch, beside one of 1,430; two devices."""
     given = SMALL | {

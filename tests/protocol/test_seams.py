@@ -153,7 +153,7 @@ def test_agreement_is_one_over_how_many_pull_their_own_way():
     "settings",
     [
         {"method": "fedavg", "robust": "median"},
-        {"method": "amsfl", "robust": "median", "transmit": "q8"},
+        pytest.param({"method": "amsfl", "robust": "median", "transmit": "q8"}, marks=pytest.mark.slow),
         {"method": "scaffold", "transmit": "topk:0.3"},
     ],
     ids=str,
@@ -173,6 +173,7 @@ def test_engines_agree(settings):
             assert saved > 0 and loop.summary.virtual_seconds < plain.summary.virtual_seconds
 
 
+@pytest.mark.slow
 def test_engines_agree_where_clients_pull_apart():
     """Clients of one class each: their steps are cut less, and by the same on both engines."""
     common = SMALL | {"method": "amsfl", "data": "digits", "partition": "labels:1", "clients": 10}

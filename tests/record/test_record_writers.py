@@ -224,6 +224,7 @@ app(["run", "--data", "digits", "--model", "softmax", "--method", "fedavg", "--e
 """
 
 
+@pytest.mark.slow
 def test_one_ctrl_c_is_enough_and_writes_a_checkpoint(tmp_path):
     """No checkpoint was due, and none of the five rounds is lost; it ends with the bits of one left alone."""
     where = tmp_path / "run"

@@ -4,7 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_estimators_nan_inf,
+    check_fit_idempotent,
+    check_n_features_in,
+    check_set_params,
+    parametrize_with_checks,
+)
 
 import amsfl
 from amsfl.simulation.estimator import FederatedClassifier, FederatedRegressor
@@ -17,9 +23,16 @@ TINY["settings"] = {"engine": "loop", "steps": 4, "lr": 0.5}
 LINE = TINY | {"settings": {"engine": "loop", "steps": 4, "lr": 0.1}}
 
 
+@pytest.mark.slow
 @parametrize_with_checks([FederatedClassifier(**TINY), FederatedRegressor(**LINE)])
 def test_scikit_learn_takes_it_for_its_own(estimator: Any, check: Any) -> None:
     check(estimator)
+
+
+def test_scikit_learns_checks_in_short() -> None:
+    for estimator in (FederatedClassifier(**TINY), FederatedRegressor(**LINE)):
+        for check in (check_fit_idempotent, check_n_features_in, check_estimators_nan_inf, check_set_params):
+            check(type(estimator).__name__, estimator)
 
 
 def test_groups_are_the_clients() -> None:
