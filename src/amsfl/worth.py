@@ -81,9 +81,9 @@ def judged(
         return own, _copied(own)
     if verdict == Verdict.BACK and best is not None:
         return _copied(best), best
-    if verdict in (Verdict.BRANCH, Verdict.RESTART):
+    if verdict == Verdict.RESTART:
         empty = open_ledger(own.weights, own.parts.shape[-1], own.parts.dtype)
-        return empty, best if verdict == Verdict.BRANCH else None
+        return empty, None
     return own, best
 
 

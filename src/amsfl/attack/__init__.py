@@ -5,10 +5,7 @@ from amsfl.attack.false_reports import (
     backdoor,
     colluders,
     drift,
-    gain,
     labelflip,
-    loss,
-    readings,
     rows,
     seconds,
 )
@@ -18,7 +15,7 @@ from amsfl.core import Attack, Kind, parse_names
 
 _ALL = (
     *(signflip, gaussian, labelflip, alie, ipm, mimic, push, fan, minmax, minsum, sleeper, turns),
-    *(backdoor, idle, broken, rows, colluders, gain, drift, loss, alarm, readings, seconds),
+    *(backdoor, idle, broken, rows, colluders, drift, alarm, seconds),
 )
 ATTACKS: Kind[Attack] = Kind("attack", "attacks", Attack, {each.__name__: each for each in _ALL})
 names = ATTACKS.names

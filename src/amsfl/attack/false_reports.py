@@ -48,35 +48,13 @@ def rows(clients: float, strength: float = 1e6) -> Attack:
     return attack("rows", clients, strength, forge=signflip(clients).forge, rows=strength)
 
 
-def gain(clients: float, strength: float = 1e6) -> Attack:
-    """The client says that its steps are worth `strength` times what they are."""
-
-    def falsify(reading: Reading) -> Reading:
-        worse, further = -abs(reading.grad_dir) * strength, abs(reading.delta_dir) * strength
-        return reading._replace(grad_dir=worse, delta_dir=further)
-
-    return attack("gain", clients, strength, falsify=falsify)
-
-
 def drift(clients: float) -> Attack:
     """The client says that its steps do not fade: its gradient never changes."""
 
     def falsify(reading: Reading) -> Reading:
-        none = {name: getattr(reading, name) * 0 for name in ("diff_sq", "grad_diff", "diff_dir")}
-        return reading._replace(**none)
+        return reading._replace(diff_sq=reading.diff_sq * 0, grad_diff=reading.grad_diff * 0)
 
     return attack("drift", clients, None, falsify=falsify)
-
-
-def loss(clients: float, strength: float = 1e6) -> Attack:
-    """The client says that its loss is `strength` times what it is, its squared gradient as much less, and
-    the learning rate that it found as much more: long steps for all."""
-
-    def falsify(reading: Reading) -> Reading:
-        more, longer = reading.loss * strength, reading.opening * strength
-        return reading._replace(loss=more, grad_sq=reading.grad_sq / strength, opening=longer)
-
-    return attack("loss", clients, strength, falsify=falsify)
 
 
 def alarm(clients: float, strength: float = 1e6) -> Attack:
@@ -88,22 +66,9 @@ def alarm(clients: float, strength: float = 1e6) -> Attack:
     return attack("alarm", clients, strength, falsify=falsify)
 
 
-def readings(clients: float, strength: float = 1e6) -> Attack:
-    """Gain, drift and loss at once: all steps for me, and the longest ones."""
-    lies = gain(clients, strength), drift(clients), loss(clients, strength)
-
-    def falsify(reading: Reading) -> Reading:
-        for lie in lies:
-            assert lie.falsify is not None
-            reading = lie.falsify(reading)
-        return reading
-
-    return attack("readings", clients, strength, falsify=falsify)
-
-
 def colluders(clients: float, strength: float = 50.0) -> Attack:
     """`strength` times the rows, as many times fewer seconds, false readings, and the upload turned round."""
-    false = {"forge": signflip(clients).forge, "falsify": readings(clients, strength).falsify}
+    false = {"forge": signflip(clients).forge, "falsify": drift(clients).falsify}
     return attack("colluders", clients, strength, rows=strength, seconds=1 / strength, **false)
 
 

@@ -13,7 +13,6 @@ from amsfl.clock.costs import (
     over_limit,
     round_seconds,
     spent,
-    with_extras,
 )
 from amsfl.clock.profile import BUILT_IN, Profile, profile, read_profile
 from amsfl.clock.round_end import (
@@ -55,5 +54,4 @@ __all__ = [
     "round_seconds",
     "spent",
     "staleness",
-    "with_extras",
 ]

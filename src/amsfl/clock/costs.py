@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from amsfl.clock.profile import Profile
 from amsfl.clock.sites import Floats, Ints
@@ -22,7 +21,6 @@ class Work(NamedTuple):
     bytes_up: float
     extra_gradients: float | Floats = 0.0  # of everybody, or of each client
     extra_per_step: float = 0.0
-    vector_bytes: float = 0.0  # of a vector more down, for clients that need one
     fedavg_bytes: tuple[float, float] = (0.0, 0.0)  # down and up, of FedAvg in its place
 
 
@@ -32,8 +30,6 @@ class Account(NamedTuple):
     per_step: Floats
     start: Floats  # the download, and what is computed besides the steps
     upload: Floats  # what only work that comes in has spent
-    vector: Floats | float = 0.0  # what a vector more down takes
-    gradient: Floats | float = 0.0  # what a gradient more takes
 
     @property
     def per_round(self) -> Floats:
@@ -51,7 +47,6 @@ class Costs(NamedTuple):
     step_seconds: Floats
     comm_seconds: Floats  # everything that does not depend on the steps
     accounts: Mapping[str, Account] = {}  # what else it spends, by name
-    vector_seconds: Floats | float = 0.0  # of a vector more down
     fedavg_seconds: Floats | None = None  # comm_seconds of FedAvg in its place, where that is known
 
 
@@ -61,25 +56,12 @@ def costs(profile: Profile, job: Work) -> Costs:
         profile.step_seconds * (1 + job.extra_per_step),
         _link_seconds(profile, job.bytes_down, job.bytes_up) + profile.step_seconds * job.extra_gradients,
         accounts(profile.clients, profile.spends, job),
-        8e-6 * job.vector_bytes / profile.down_mbps,
         _link_seconds(profile, *job.fedavg_bytes),
     )
 
 
 def _link_seconds(profile: Profile, down: float, up: float) -> Floats:
     return profile.latency + 8e-6 * (down / profile.down_mbps + up / profile.up_mbps)
-
-
-def with_extras(cost: Costs, clients: Ints, vectors: ArrayLike, gradients: ArrayLike) -> Costs:
-    """The costs of a round in which some clients receive a vector more, or compute a gradient more."""
-    more_vectors, more_gradients = np.zeros(len(cost.comm_seconds)), np.zeros(len(cost.comm_seconds))
-    more_vectors[clients], more_gradients[clients] = vectors, gradients
-    extra = more_vectors * cost.vector_seconds + more_gradients * cost.step_seconds
-    accounts = {
-        name: each._replace(start=each.start + more_vectors * each.vector + more_gradients * each.gradient)
-        for name, each in cost.accounts.items()
-    }
-    return cost._replace(comm_seconds=cost.comm_seconds + extra, accounts=accounts)
 
 
 def client_seconds(cost: Costs, cohort: Ints, steps: Ints) -> Floats:
@@ -104,15 +86,14 @@ def accounts(clients: int, known: Mapping[str, Floats], job: Work) -> dict[str, 
     """Megabytes always; joules and cost where it is known what they are."""
     none = np.zeros(clients)
     down, up = (np.full(clients, each / MEGABYTE) for each in (job.bytes_down, job.bytes_up))
-    vector = np.full(clients, job.vector_bytes / MEGABYTE)
-    by_name = {"megabytes": Account(none, down, up, vector)}
+    by_name = {"megabytes": Account(none, down, up)}
     if "joules_step" in known or "joules_mb" in known:
         step, each = known.get("joules_step", none), known.get("joules_mb", none)
         extra = step * job.extra_gradients
         own = step * (1 + job.extra_per_step)
-        by_name["joules"] = Account(own, each * down + extra, each * up, each * vector, step)
+        by_name["joules"] = Account(own, each * down + extra, each * up)
     if "cost_mb" in known:
-        by_name["cost"] = Account(none, *(known["cost_mb"] * each for each in (down, up, vector)))
+        by_name["cost"] = Account(none, *(known["cost_mb"] * each for each in (down, up)))
     return by_name
 
 

@@ -27,45 +27,29 @@ class Upload(NamedTuple):
 
 
 class Total(NamedTuple):
-    """What the server aggregates: the cohort's uploads, mixed and summed, and means of their readings.
-
-    `way_begin` and `way_end` are means over those clients of the cohort that were in the round before: how
-    steeply their loss fell along the last global step v where it began and where it ended. `ways` is their
-    share of the cohort's weight; 0 for methods that do not search along v. `square` is ||delta||^2 where
-    `delta` is a piece of the whole vector, else None.
-    """
+    """What the server aggregates: the cohort's uploads, mixed and summed."""
 
     delta: Array
     extra: Array
     delta_sq: Array
-    way_begin: Array = 0.0
-    way_end: Array = 0.0
-    ways: Array = 0.0
-    square: Array | None = None
 
 
 class Reading(NamedTuple):
-    """Gradient-difference (GDA) scalars of one client in one round, on its first minibatch, and five more.
+    """Gradient-difference (GDA) scalars of one client in one round, on its first minibatch.
 
-    g is the gradient at the anchor, dg the change of that same minibatch's gradient after the
-    local steps, delta the displacement, v the last global step (the direction all clients share).
-    g_seen is g of the round before.
+    g is its gradient at the anchor, dg how the same minibatch's gradient changed over the local steps. The
+    client sends all but the last two: delta is its upload as it arrived, v the last global step, and the
+    server has both.
     """
 
-    loss: Array  # loss of the minibatch at the anchor
-    grad_sq: Array  # ||g||^2
-    diff_sq: Array  # ||dg||^2
-    delta_sq: Array  # ||delta||^2
+    loss: Array  # of the minibatch at the anchor
+    grad_sq: Array  # ||g||^2; 0: the client takes no readings
     grad_diff: Array  # <g, dg>
-    grad_delta: Array  # <g, delta>
-    grad_dir: Array  # <g, v>
-    diff_dir: Array  # <dg, v>
-    delta_dir: Array  # <delta, v>
+    diff_sq: Array  # ||dg||^2
     held_loss: Array  # loss at the anchor of the rows that the client holds back; NaN: it holds none back
-    spread: Array  # how much outputs differ from held-back row to row; 1 where nobody looks, NaN: no such row
-    way_begin: Array  # -<g_seen, v>; NaN where the client was not in the round before. At its end: -<g, v>
-    opening: Array  # the longest step of this round, which the client may have set itself
-    length: Array = 0.0  # the lengths of its steps added up, where clients correct each other's drift; else 0
+    spread: Array  # how much outputs differ from held-back row to row; NaN: no such row
+    delta_sq: Array = 0.0  # ||delta||^2
+    delta_dir: Array = 0.0  # <delta, v>
 
 
 class Verdict(IntEnum):
@@ -75,7 +59,6 @@ class Verdict(IntEnum):
     BETTER = 1  # no anchor was better: it is the one to go back to
     BACK = 2  # clearly worse, or not finite: back to the best anchor
     RESTART = 3  # a network that says the same of every row: from the first model again
-    BRANCH = 4  # it went back often: with care from the first model, scored only once it is better
 
 
 class Plan(NamedTuple):

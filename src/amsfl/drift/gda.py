@@ -1,4 +1,4 @@
-"""The gradient-difference reading itself: two gradients of one minibatch, as nine scalars.
+"""The gradient-difference reading itself: two gradients of one minibatch, as a few scalars.
 
 Operators only, so that simulated and real clients (numpy, jax, torch) take it by the same lines.
 """
@@ -7,37 +7,18 @@ from amsfl.core import Reading
 from amsfl.core.records import Array, Number
 
 
-def take_reading(loss: Number, before: Array, after: Array, delta: Array, direction: Array) -> Reading:
-    """From the minibatch's loss and gradient at the anchor, its gradient after the local steps, and delta.
-
-    `direction` is the last global step; empty where none was sent, and then nothing lies along it.
-    """
-    change = after - before
-
-    def along(part: Array) -> Array:
-        return (part * direction).sum() if len(direction) else 0.0
-
+def take_reading(loss: Number, before: Array, after: Array) -> Reading:
+    """What a client says of its minibatch's loss and gradient at the anchor and gradient after its steps."""
+    change, nothing = after - before, loss * float("nan")
     return Reading(
-        loss,
-        (before * before).sum(),
-        (change * change).sum(),
-        (delta * delta).sum(),
-        (before * change).sum(),
-        (before * delta).sum(),
-        along(before),
-        along(change),
-        along(delta),
-        loss,
-        0 * loss + 1,
-        0 * loss,
-        0 * loss,
-        0 * loss,
+        loss, (before * before).sum(), (before * change).sum(), (change * change).sum(), nothing, nothing
     )
 
 
-def reading_of_upload(delta: Array, direction: Array) -> Reading:
-    """What the server can tell by itself from an upload, where a client's gradients are its own affair."""
-    nothing = 0 * (delta * delta).sum()
-    along = (delta * direction).sum() if len(direction) else nothing
-    none = Reading(*(nothing for _ in Reading._fields))  # type: ignore[call-arg]
-    return none._replace(delta_sq=(delta * delta).sum(), delta_dir=along)
+def measured(reading: Reading | None, delta: Array, direction: Array) -> Reading:
+    """The reading with what the server sees of an upload; of a client that sends none, that alone."""
+    square, along = (delta * delta).sum(), (delta * direction).sum()
+    if reading is None:
+        nothing = 0 * square
+        reading = Reading(nothing, nothing, nothing, nothing, *(nothing * float("nan"),) * 2)
+    return reading._replace(delta_sq=square, delta_dir=along)

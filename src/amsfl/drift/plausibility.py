@@ -83,31 +83,20 @@ def plausible_steps(steps: Array) -> Array:
 def plausible_readings(reading: Reading) -> Reading:
     """A cohort's readings cut to what its middle makes plausible; what is not finite stays so and is ignored.
 
-    Norms and losses go by their medians, their ratio (the stride that they claim) by its own. Products of two
-    vectors are no larger than their norms allow, and those with the last global step go by their median size.
+    Norms and losses go by their medians. Products of two vectors are no larger than their norms allow, and
+    those with the last global step go by their median size.
     """
     reported = Reading(*(np.array(field, float) for field in reading))
     with np.errstate(all="ignore"):
-        squares = reported.grad_sq, reported.diff_sq, reported.delta_sq
-        grad, diff, delta = (_between(part, FAR_SQ) for part in squares)
-        loss = np.maximum(_at_most(reported.loss, FAR), 0.0 * reported.loss)
-        stride = loss / grad
-        loss = np.where(grad > 0, _at_most(stride, FAR) * grad, loss)
-        return Reading(
-            loss,
-            grad,
-            diff,
-            delta,
-            _product(reported.grad_diff, grad, diff),
-            _product(reported.grad_delta, grad, delta),
-            _sized(reported.grad_dir),
-            _sized(reported.diff_dir),
-            _sized(reported.delta_dir),
-            _at_most(reported.held_loss, FAR),
-            reported.spread,
-            _sized(reported.way_begin),
-            _at_most(reported.opening, FAR),
-            reported.length,
+        grad, diff = _between(reported.grad_sq, FAR_SQ), _between(reported.diff_sq, FAR_SQ)
+        return reported._replace(
+            loss=np.maximum(_at_most(reported.loss, FAR), 0.0 * reported.loss),
+            grad_sq=grad,
+            diff_sq=diff,
+            grad_diff=_product(reported.grad_diff, grad, diff),
+            held_loss=_at_most(reported.held_loss, FAR),
+            delta_sq=_between(reported.delta_sq, FAR_SQ),
+            delta_dir=_sized(reported.delta_dir),
         )
 
 

@@ -25,7 +25,6 @@ from amsfl.engines.job_table import (
     DeviceRows,
     JobIntegers,
     JobTable,
-    any_opens,
     job_row,
 )
 from amsfl.engines.packing import Queue, pack_for_workers
@@ -55,15 +54,14 @@ class AsyncWork:
         if jax.process_count() > 1:
             raise UserError("A round that ends before all are in runs in one process; use --round-end all.")
         floats, count = self.numbers.dtype, len(jobs.steps)
-        kinds = [*[np.int32] * 3, *[floats] * 4, np.uint32]
+        kinds = [*[np.int32] * 3, floats, np.uint32]
         jobs = Jobs(*map(np.asarray, jobs, kinds))
         queues = [
             each[0]
             for each in pack_for_workers(jobs.steps[None], devices.lanes(self.mesh), self.workers, self.lanes)
             if each[0].waves.any()
         ]
-        rates = jobs.lr, jobs.lr_known, jobs.cut, jobs.correction
-        table = self.tables(jobs.client, jobs.steps, rates, jobs.number, jobs.trial)
+        table = self.tables(jobs.client, jobs.steps, jobs.lr, jobs.number, jobs.trial)
         # once for all workers
         begins, table = devices.put((starts, table), self.mesh, P())
         results = self._run((self.numbers, begins, self.rows, table, queue) for queue in queues)
@@ -95,7 +93,7 @@ def program(mesh: Mesh, client: Program) -> Program:
     ) -> ClientResult:
         begin = JobStarts(*(part[jnp.maximum(job, 0)] for part in begins))
         own = ClientJob(begin, *job_row(table, job), rows)
-        result: ClientResult = client(own, longest, any_opens(table))
+        result: ClientResult = client(own, longest)
         return result
 
     def waves(begins: JobStarts, rows: DeviceRows, table: JobTable, queue: Queue) -> ClientResult:

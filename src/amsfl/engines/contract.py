@@ -31,9 +31,6 @@ class Orders(NamedTuple):
     steps: Array  # int [trials, cohort]
     lr: Array  # float [trials]
     weights: Array  # float [trials, cohort] shares of ALL clients' data
-    lr_known: Array = 1.0  # float [trials] or one for all; 0: `lr` is the part of their own that clients take
-    cut: Array = 1.0  # float [trials] or one for all: of the method's longest step (`stride`), how many times
-    correction: Array = 0.0  # float [trials] or one for all: whether clients' drift is corrected (`second`)
     attackers: Array = 0  # int [trials, cohort] or 0: who attacks, by which of the method's attacks from 1
     words: Array = 0  # uint32 [trials, cohort] or 0: random words that attackers make their noise of
     largest: Array = 0  # float [trials] or 0: the largest weight of all clients, where these are kept private
@@ -43,7 +40,6 @@ class Outcome(NamedTuple):
     readings: Reading  # each field [trials, cohort], on the host; zeros when not taken
     deltas: Array | None  # [trials, cohort, dim] local models minus anchor, when asked for
     weighed: dict[str, Array]  # [trials, cohort] how much each counts after each link of a rule
-    agreement: Array  # [trials] of the uploads (protocol.agreement), for who goes by it (Facts.loosest)
 
 
 class JobStarts(NamedTuple):
@@ -63,9 +59,6 @@ class Jobs(NamedTuple):
     client: Array  # int
     steps: Array  # int
     lr: Array
-    lr_known: Array  # 1, or 0 where there is no lr yet
-    cut: Array
-    correction: Array
     number: Array  # int, seeds the minibatches
 
 
@@ -79,7 +72,6 @@ class JobResults(NamedTuple):
 
 
 class Engine(Protocol):
-    max_span: int  # rounds at most that are worth planning before the first of them is run (`span`)
     needs_all_processes: bool  # no process has all of a state: all have to ask for it (`to_host`)
 
     def start(self) -> State: ...
@@ -99,22 +91,11 @@ class Engine(Protocol):
     def revise(self, state: State, verdicts: Array) -> State:
         """The state after the judge's verdicts on the last round, one a trial (core.Verdict)."""
 
-    def span(
-        self, state: State, orders: Sequence[Orders], number: int, keep: bool = False
-    ) -> tuple[State, list[Outcome]]:
-        """Several rounds one after another: the states after each of them, [rounds, ...], and their outcomes.
-
-        There may be more states than rounds; those say nothing.
-        """
-
-    def at(self, states: State, index: int) -> State:
-        """One of the states that `span` returned."""
-
     def work(self, starts: JobStarts, jobs: Jobs) -> JobResults:
         """Local rounds alone, each from its own start: what becomes of them is the caller's to settle."""
 
     def models(self, state: State) -> Array:
-        """What is scored and kept of a trial, [trials, dim] (Method.model), in each of `span`'s states."""
+        """What is scored and kept of a trial, [trials, dim] (Method.model)."""
 
     def client_models(self, state: State, deltas: Array, trial: int) -> Array:
         """A trial's clients' own models, [cohort, dim], after the round that left this state and deltas."""

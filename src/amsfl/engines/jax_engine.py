@@ -14,9 +14,7 @@ from amsfl.core.records import Array, Tree
 from amsfl.engines import (
     client_program,
     devices,
-    kernel,
     layout,
-    multi_round,
     settle_program,
     work_program,
     worker_threads,
@@ -55,7 +53,6 @@ class JaxEngine:
     ):
         self.mesh = options.get("mesh") or devices.mesh()
         self.method, self._readings, shards = method, readings, task.shards
-        clients = shards.size.shape[1]
         cohort, sharing = options.get("cohort"), devices.parts(self.mesh)
         self.layout = layout.make(task, method, sharing)
         self.needs_all_processes = sharing > 1 and jax.process_count() > 1
@@ -67,15 +64,9 @@ class JaxEngine:
         self.numbers = devices.put(numbers_of(method, task.dtype), self.mesh, P())
         self._seeds = sampling.words(task.seeds)
         self._tables = job_tables(task, batch, method.private_rows is not None)
-        asked = options.get("kernels")
-        self.kernels = kernel.serves(self.mesh, task, method, batch) if asked is None else asked
-        client = partial(client_program.program, task, batch=batch, readings=readings, kernels=self.kernels)
+        client = partial(client_program.program, task, batch=batch, readings=readings)
         lanes = choose_lanes(task, method, batch, self.mesh, options)
         self.workers, self._async_shape = lanes.workers, lanes.async_shape
-        alone = self.mesh.local_devices[0].platform != "cpu" and jax.process_count() == 1
-        self.max_span = options.get("max_span") or (
-            multi_round.room(task, self.layout, cohort or clients) if alone else 1
-        )
         self._parts = parts = ProgramParts(
             self.mesh, method, self.layout, client, lanes.slots, lanes.light, readings
         )
@@ -83,7 +74,6 @@ class JaxEngine:
         self._work = {keep: work_program.work(parts, keep) for keep in (False, True)}
         self._further = {keep: work_program.work(parts, keep, True) for keep in (False, True)}
         self._empty = {keep: work_program.empty_result(parts, keep) for keep in (False, True)}
-        self._spans: dict[tuple[bool, int | None], Program] = {}  # by keep and by a length known ahead
         # by keep and the queues' widths: each compiles before its workers run side by side
         self._threaded: dict[tuple[bool, tuple[int, ...]], Program] = {}
         self._settle = settle_program.settle(parts)
@@ -135,63 +125,21 @@ class JaxEngine:
             results += [self._empty[keep](*common)] * (self.workers - len(results))
         results = devices.on_mesh(results, self.mesh)  # by the same name: frees the devices' parts
         rest = orders, results, sampling.words(number), seeds
-        state, readings, deltas, weighed, agreement = self._settle(self.numbers, state, *rest)
-        return state, Outcome(as_reading(readings, shape), deltas if keep else None, weighed, agreement)
+        state, readings, deltas, weighed = self._settle(self.numbers, state, *rest)
+        return state, Outcome(as_reading(readings, shape), deltas if keep else None, weighed)
 
     def revise(self, state: State, verdicts: Array) -> State:
         assert self._revise is not None
         revised: State = self._revise(self.numbers, state, np.asarray(verdicts, np.int32))
         return revised
 
-    def span(
-        self, state: State, orders: Sequence[Orders], number: int, keep: bool = False
-    ) -> tuple[State, list[Outcome]]:
-        rounds = [self._typed(each) for each in orders]
-        plans = [
-            multi_round.PlannedRounds(each, self._table(each, number + nth), self._queues(each.steps)[0][0])
-            for nth, each in enumerate(rounds)
-        ]
-        longest = self._length(rounds)
-        if (keep, longest) not in self._spans:
-            self._spans[keep, longest] = multi_round.program(self._parts, keep, longest)
-        spare = self.max_span - len(rounds)  # so that one program serves any number of rounds
-        stacked = jax.tree.map(lambda *parts: np.stack(parts), *plans, *[plans[-1]] * spare)
-        rest = sampling.words(number), np.int32(len(rounds)), self._seeds
-        past = self._spans[keep, longest](self.numbers, state, self.rows, stacked, *rest)
-        readings, weighed, agreement = jax.tree.map(np.asarray, (past.readings, past.weighed, past.agreement))
-        return past.state, [
-            Outcome(
-                as_reading(readings[nth], rounds[0].steps.shape),
-                self.at(past.deltas, nth) if keep else None,
-                {name: part[nth] for name, part in weighed.items()},
-                agreement[nth],
-            )
-            for nth in range(len(rounds))
-        ]
-
-    def _length(self, rounds: Sequence[Orders]) -> int | None:
-        """The steps of every job of these rounds, where that is one number; a GPU gains from knowing it."""
-        lengths = {int(steps) for each in rounds for steps in np.unique(each.steps[each.steps > 0])}
-        compiled = {longest for _, longest in self._spans if longest}
-        if self.kernels or self._readings or len(lengths) > 1 or self.mesh.local_devices[0].platform == "cpu":
-            return None
-        return lengths.pop() if lengths <= compiled or len(compiled) < multi_round.LENGTHS else None
-
-    def at(self, states: Array, index: int) -> Tree:
-        return multi_round.at(states, index)
-
     def _typed(self, orders: Orders) -> Orders:
         floats = self.task.dtype
-        kinds = (np.int32, np.int32, *[floats] * 5, np.int32, np.uint32, floats)
-        orders = Orders(*map(np.asarray, orders, kinds))
-        rates = orders.lr_known, orders.cut, orders.correction
-        known, cut, correction = (np.broadcast_to(part, orders.lr.shape) for part in rates)
-        return orders._replace(lr_known=known, cut=cut, correction=correction)
+        kinds = (np.int32, np.int32, floats, floats, np.int32, np.uint32, floats)
+        return Orders(*map(np.asarray, orders, kinds))
 
     def _table(self, orders: Orders, number: int) -> JobTable:
-        rates = orders.lr, orders.lr_known, orders.cut, orders.correction
-        rates = tuple(part[:, None] for part in rates)
-        return self._tables(orders.cohort, orders.steps, rates, number)
+        return self._tables(orders.cohort, orders.steps, orders.lr[:, None], number)
 
     def _mixed(self, weights: Array, steps: Array) -> Array:
         """How much every upload counts."""

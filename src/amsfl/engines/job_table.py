@@ -4,7 +4,7 @@ The host makes the table in plain numpy, and a compiled wave takes its jobs' row
 the device, number by number, it made a third of a program's code.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -41,9 +41,6 @@ class JobFloats(NamedTuple):
     """The columns of `JobTable.floats`."""
 
     lr: Array
-    lr_known: Array
-    cut: Array
-    correction: Array
     noise: Array  # of a private step
 
 
@@ -112,11 +109,6 @@ def held_rows(job: ClientJob, most: int) -> tuple[jax.Array, jax.Array, jax.Arra
     return x[row], y[row], here
 
 
-def any_opens(table: JobTable) -> Array:
-    """Whether any of these jobs has to find its learning rate, inside a compiled program."""
-    return ((JobFloats(*table.floats.T).lr_known == 0) & (JobIntegers(*table.integers.T).steps > 0)).any()
-
-
 class Streams:
     """Every client's two key words by round; where the same clients come again, of many rounds at once.
 
@@ -146,8 +138,7 @@ class Streams:
 
 
 def job_tables(task: Task, batch: int, private: bool = False) -> Callable[..., JobTable]:
-    """make(who [trials, cohort], steps, rates, number) -> JobTable; rates: lr, lr_known, cut,
-    correction, each [trials, 1 or cohort].
+    """make(who [trials, cohort], steps, lr [trials, 1 or cohort], number) -> JobTable.
 
     With `trial`, of jobs [jobs] of any trials.
     """
@@ -163,26 +154,23 @@ def job_tables(task: Task, batch: int, private: bool = False) -> Callable[..., J
     fixed = np.stack([everybody // clients, everybody, *mine], 1)
     fixed = fixed.astype(np.int32)
 
-    def make(
-        who: Array, steps: Array, rates: Sequence[Array], number: Array, trial: Array | None = None
-    ) -> JobTable:
+    def make(who: Array, steps: Array, lr: Array, number: Array, trial: Array | None = None) -> JobTable:
         if trial is None:
             trial = np.arange(len(who), dtype=np.int32)[:, None]
-        table = blank(who, steps, trial, *rates)
+        table = blank(who, steps, trial, lr)
         integers = table.integers.copy()  # a program may still use the last one
         integers[:, 6] = np.broadcast_to(number, who.shape).ravel()
         integers[:, 7:] = streams(who, trial, number).reshape(2, -1).T.view(np.int32)
         return table._replace(integers=integers)
 
     @of_last
-    def blank(who: Array, steps: Array, trial: Array, *rates: Array) -> JobTable:
+    def blank(who: Array, steps: Array, trial: Array, lr: Array) -> JobTable:
         """The table of a plan, but for its streams."""
         mine = (trial * clients + who).ravel()
         integers = np.empty((len(mine), len(JobIntegers._fields)), np.int32)
         integers[:, :5], integers[:, 5] = fixed[mine], steps.ravel()
         floats = np.empty((len(mine), len(JobFloats._fields)), task.dtype)
-        for column, part in enumerate(rates):
-            floats[:, column] = np.broadcast_to(part, who.shape).ravel()
+        floats[:, 0] = np.broadcast_to(lr, who.shape).ravel()
         floats[:, -1] = noise[mine]
         return JobTable(integers, floats, chances[mine])
 

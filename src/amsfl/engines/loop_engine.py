@@ -10,6 +10,7 @@ from jax.flatten_util import ravel_pytree
 from amsfl import protocol, sampling
 from amsfl.core import Reading, Upload, UserError
 from amsfl.core.records import Array, Json, Tree
+from amsfl.drift import measured
 from amsfl.engines import losses, private_gradients
 from amsfl.engines.client_program import gradient
 from amsfl.engines.contract import JobResults, Jobs, JobStarts, Orders, Outcome, State, own_models
@@ -22,7 +23,7 @@ from amsfl.protocol import CohortWork, LocalState
 class LoopEngine:
     """Engine (see contract.Engine). Only gradients and logits come from jax; the rest is numpy to read."""
 
-    max_span, needs_all_processes = 1, False
+    needs_all_processes = False
 
     def __init__(self, task: Task, method: Method, batch: int, readings: bool = False):
         self.task, self.method, self.batch, self.readings = task, method, batch, readings
@@ -76,24 +77,21 @@ class LoopEngine:
         shape = np.shape(orders.steps)
         readings = Reading(*(np.zeros(shape, self.task.dtype) for _ in Reading._fields))
         deltas = np.zeros((*shape, self.task.dim), self.task.dtype) if keep else None
-        weighed, agreement = dict[str, Array](), np.zeros(shape[0])
+        weighed = dict[str, Array]()
         for trial in range(shape[0]):
             if np.any(orders.steps[trial] > 0):
-                counts, agreement[trial] = self._trial(trial, state, orders, number, readings, deltas)
+                counts = self._trial(trial, state, orders, number, readings, deltas)
                 for name, mine in counts.items():
                     weighed.setdefault(name, np.zeros(shape, self.task.dtype))[trial] = mine
-        return state, Outcome(readings, deltas, weighed, agreement)
+        return state, Outcome(readings, deltas, weighed)
 
     def _trial(
         self, trial: int, state: State, orders: Orders, number: int, readings: Reading, deltas: Array
-    ) -> tuple[Json, float]:
-        """One trial's round, written into the fresh copies of `round`; what a rule made of the clients, and
-        how much their uploads agree."""
+    ) -> Json:
+        """One trial's round, written into the fresh copies of `round`; what a rule made of the clients."""
         dtype, uploads = self.task.dtype, []
         anchor, server = state.anchor[trial].copy(), state.server[trial].copy()
         sent = protocol.sent_state(self.method, server, anchor)
-        rates = orders.lr, orders.lr_known, orders.cut, orders.correction
-        rates = tuple(np.broadcast_to(part, np.shape(orders.lr))[trial] for part in rates)
         for place, who in enumerate(orders.cohort[trial]):
             start = JobStarts(
                 anchor, sent, state.client[trial, who], state.memory[trial, who], state.step[trial]
@@ -101,7 +99,7 @@ class LoopEngine:
             if not orders.steps[trial, place]:  # an empty place
                 uploads.append(protocol.empty_upload(self.method, anchor)[0])
                 continue
-            job = Jobs(trial, who, orders.steps[trial, place], *rates, number)
+            job = Jobs(trial, who, orders.steps[trial, place], orders.lr[trial], number)
             upload, state.client[trial, who], state.memory[trial, who], taken = self._local(start, job)
             for field, value in zip(readings, taken or (), strict=taken is not None):
                 field[trial, place] = value
@@ -116,13 +114,12 @@ class LoopEngine:
             attackers = np.asarray(orders.attackers)[trial], np.asarray(orders.words)[trial]
         if self.method.private_clients is not None:
             private = dtype(np.asarray(orders.largest)[trial]), partial(self._drawn, trial, number)
-        reading = Reading(*(part[trial] for part in readings)) if self.readings else None
         history, counts = state.history[mine], np.maximum(steps, 1)
-        cohort = CohortWork(uploads, weights, counts, attackers, reading, private, history)
-        moved, fresh, weighed, history, agreement = protocol.settle(self.method, anchor, server, cohort)
+        cohort = CohortWork(uploads, weights, counts, attackers, private, history)
+        moved, fresh, weighed, history = protocol.settle(self.method, anchor, server, cohort)
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
         state.history[mine] = history
-        return weighed, float(agreement)
+        return weighed
 
     def revise(self, state: State, verdicts: Array) -> State:
         state, rule = State(*(np.array(part) for part in state)), self.method.arithmetic.revise
@@ -132,19 +129,6 @@ class LoopEngine:
             state.step[trial] += anchor - state.anchor[trial]
             state.anchor[trial], state.server[trial] = anchor, server
         return state
-
-    def span(
-        self, state: State, orders: Sequence[Orders], number: int, keep: bool = False
-    ) -> tuple[State, list[Outcome]]:
-        states, outcomes = [], []
-        for nth, each in enumerate(orders):
-            state, outcome = self.round(state, each, number + nth, keep)
-            states.append(state)
-            outcomes.append(outcome)
-        return State(*map(np.stack, zip(*states, strict=True))), outcomes
-
-    def at(self, states: State, index: int) -> State:
-        return State(*(part[index] for part in states))
 
     def _drawn(self, trial: int, number: int, size: int) -> Tree:
         """The server's own noise, where it keeps whole clients private."""
@@ -189,29 +173,21 @@ class LoopEngine:
                 )
             return loss, grad
 
-        received = LocalState(
-            *start[:3], dtype(job.lr), dtype(number), cut=dtype(job.cut), correction=dtype(job.correction)
-        )
-        local = protocol.begin(method, protocol.receive(method, received))
-        if job.lr_known:
-            local = protocol.first_step(method, local, *look(local.x, 0))
-        else:
-            local = protocol.trial_step(method, local, *look(local.x, 0))
-            local = protocol.open_rate(method, local, look(local.x, 0)[1])
+        local = protocol.begin(method, LocalState(*start[:3], dtype(job.lr)))
+        local = protocol.first_step(method, local, *look(local.x, 0))
         for step in range(1, int(job.steps)):
-            local = protocol.local_step(method, local, *look(local.x, step))
+            local = protocol.local_step(method, local, look(local.x, step)[1])
         if self.readings and not method.private_rows:
-            local = protocol.close(method, local, *look(local.x, 0))
+            local = protocol.look_back(local, look(local.x, 0)[1])
             if self.task.held_back:
                 local = local._replace(held=self._held_back(start.anchor, trial, who))
-        upload, client, taken = protocol.finish(method, local, dtype(job.steps), start.step)
+        upload, client, taken = protocol.finish(method, local, dtype(job.steps))
         memory = start.memory
         if method.transmit is not None:
             with np.errstate(over="ignore"):
                 upload, memory = protocol.encode_and_decode(method.transmit, key, upload, memory)
-        if taken is not None:
-            upload = protocol.complete(method, upload, dtype(job.steps), taken.length)
-        return upload, client, memory, taken if self.readings else None
+        reading = measured(taken, upload.delta, start.step) if self.readings else None
+        return upload, client, memory, reading
 
     def _held_back(self, anchor: Array, trial: int, who: int) -> tuple[Array, Array]:
         """Loss and spread of the rows that a client holds back."""

@@ -121,6 +121,6 @@ def check_fits(
         raise UserError(
             f"Method {method.name!r} keeps a state of {task.dim:,} numbers for each of "
             f"{task.shards.size.shape[1]:,} clients: {need / 2**30:.1f} GiB with its working copies, and "
-            f"{have / 2**30:.1f} GiB are free; use fewer clients, a smaller model or "
-            + ("--option search=0." if method.arithmetic.keeps_gradient else "a method without state.")
+            f"{have / 2**30:.1f} GiB are free; use fewer clients, a smaller model or a "
+            "method without state."
         )

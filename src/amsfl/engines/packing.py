@@ -191,8 +191,6 @@ class JaxOptions(TypedDict, total=False):
     cohort: int | None  # clients a round, for the check that their state fits
     workers: int | None  # calls side by side
     together: int | None  # jobs of a trial that `work` usually gets
-    max_span: int | None  # rounds that `span` takes at most; needs `lanes` and one worker
-    kernels: bool | None  # whether a client's steps are one kernel (kernel.py)
 
 
 class LaneChoice(NamedTuple):

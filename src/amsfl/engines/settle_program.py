@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from amsfl import protocol, sampling
-from amsfl.core import Reading, Total, Upload
+from amsfl.core import Total, Upload
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import devices
 from amsfl.engines.contract import Orders, State
@@ -28,7 +28,6 @@ class SettledRounds(NamedTuple):
     readings: jax.Array
     deltas: jax.Array
     weighed: dict[str, jax.Array]
-    agreement: jax.Array
 
 
 def mixing(method: Method) -> Callable[[Array, Array], jax.Array]:
@@ -70,7 +69,7 @@ def settle(parts: ProgramParts) -> Program:
 
 def result_shardings(mesh: Mesh, layout: ModelLayout, lead: int = 0) -> Tree:
     """Where what a settlement returns lies; of several rounds, behind an axis more."""
-    by_field: Tree = layout.specs(lead), P(), layout.spec(lead + 2), P(), P()
+    by_field: Tree = layout.specs(lead), P(), layout.spec(lead + 2), P()
     specs = SettledRounds(*by_field)
     return jax.tree.map(partial(NamedSharding, mesh), specs, is_leaf=lambda each: isinstance(each, P))
 
@@ -100,18 +99,11 @@ def settle_body(method: Method, layout: ModelLayout, slots: int) -> Callable[...
                 stacked = jax.vmap(partial(protocol.forge, method))(*each)
                 summed = partial(_private_sum, method, layout, number)
                 total, before = jax.vmap(summed)(stacked, orders.weights, before, orders.largest, seeds)
-        shaped = results.readings.T.reshape(-1, trials, cohort)
-        ran = orders.steps > 0
-        none = jnp.zeros_like(orders.weights, shape=(len(Reading._fields), trials, cohort))
-        reading, here = Reading(*(shaped if len(shaped) else none)), jnp.where(ran, orders.weights, 0)
-        slopes = jax.vmap(partial(protocol.mean_slopes, method))(reading, here, attackers)
-        whole = Total(layout.clean(total.delta), layout.clean(total.extra), total.delta_sq, *slopes)
+        shaped, ran = results.readings.T.reshape(-1, trials, cohort), orders.steps > 0
+        whole = Total(layout.clean(total.delta), layout.clean(total.extra), total.delta_sq)
         moved, server = jax.vmap(method.arithmetic.aggregate)(
             state.anchor, whole, orders.weights, counts, before
         )
-        agreement = jnp.zeros(trials)
-        if method.facts.loosest > 1:
-            agreement = jax.vmap(protocol.agreement)(whole)
         active = ran.any(1)[:, None]
         back = jnp.arange(trials)[:, None], jnp.where(ran, orders.cohort, state.client.shape[1])
 
@@ -127,7 +119,7 @@ def settle_body(method: Method, layout: ModelLayout, slots: int) -> Callable[...
             remembered(state.history, layout.folded(history)),
         )
         deltas = results.deltas.reshape(trials, cohort, -1)
-        return SettledRounds(following, shaped, deltas, weighed, agreement)
+        return SettledRounds(following, shaped, deltas, weighed)
 
     return body
 

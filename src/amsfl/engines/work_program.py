@@ -15,7 +15,7 @@ from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import devices
 from amsfl.engines.contract import JobStarts, State
 from amsfl.engines.devices import Program
-from amsfl.engines.job_table import ClientJob, ClientResult, DeviceRows, JobTable, any_opens, job_row
+from amsfl.engines.job_table import ClientJob, ClientResult, DeviceRows, JobTable, job_row
 from amsfl.engines.layout import ModelLayout
 from amsfl.engines.numbers import with_numbers
 from amsfl.engines.packing import FEW, Queue
@@ -75,11 +75,8 @@ def empty_result(parts: ProgramParts, keep: bool) -> Program:
     return devices.jit_small(with_parts("empty_result", parts, build), parts.mesh, out_shardings=placed)
 
 
-def work_body(parts: ProgramParts, keep: bool, further: bool = False, longest: int | None = None) -> Program:
-    """`work` before it is compiled; with `longest`, every job has just that many steps.
-
-    A GPU runs a loop whose end is known ahead without asking after every turn whether that was the last one.
-    """
+def work_body(parts: ProgramParts, keep: bool, further: bool = False) -> Program:
+    """`work` before it is compiled."""
     method, layout = parts.method, parts.layout
     client = parts.client(method)
 
@@ -91,13 +88,12 @@ def work_body(parts: ProgramParts, keep: bool, further: bool = False, longest: i
         times = 2 if trials == 1 else 1
         anchors, servers = (jnp.concatenate([part] * times) for part in (state.anchor, state.server))
         doubled = state._replace(anchor=anchors, server=servers)
-        opens = any_opens(table)
 
         def one(job: jax.Array, longest: Number) -> tuple[Array, Array, ClientResult]:
             used, place = job >= 0, jnp.maximum(job, 0)
             own = job_row(table, job)
             start = _start(parts, doubled, own[0].trial, own[0].who)
-            done = client(ClientJob(start, *own, rows), longest, opens)
+            done = client(ClientJob(start, *own, rows), longest)
             done = done._replace(client=layout.folded(done.client), memory=layout.folded(done.memory))
             return used, jnp.where(used, mix[place], 0), done
 
@@ -107,7 +103,7 @@ def work_body(parts: ProgramParts, keep: bool, further: bool = False, longest: i
 
         def run_wave(index: Number, result: WorkerResult) -> WorkerResult:
             job = jax.lax.dynamic_index_in_dim(jobs, index, keepdims=False)
-            most = job_row(table, job[0])[0].steps if longest is None else longest  # the longest comes first
+            most = job_row(table, job[0])[0].steps  # the longest comes first
             used, share, done = wave(job, most)
             # lanes of unused places write to one place past the end, which is dropped
             place = jnp.where(used, job, jobs_)
@@ -129,8 +125,7 @@ def work_body(parts: ProgramParts, keep: bool, further: bool = False, longest: i
                 put(result.deltas, done.upload.delta) if keep else result.deltas,
             )
 
-        count = queue.waves[0] if longest is None or len(jobs) > 1 else 1
-        return jax.lax.fori_loop(0, count, run_wave, before)
+        return jax.lax.fori_loop(0, queue.waves[0], run_wave, before)
 
     def once(
         state: State, rows: DeviceRows, table: JobTable, mix: jax.Array, queue: Queue, *before: WorkerResult
@@ -145,7 +140,7 @@ def work_body(parts: ProgramParts, keep: bool, further: bool = False, longest: i
         else:
             result = jax.lax.pcast(_zeros(parts, state, len(mix), keep), devices.AXIS, to="varying")
         # at most one, which the compiler does not know, or it would drop the loop
-        times = jnp.minimum(queue.waves[0], 1) if longest is None else 1
+        times = jnp.minimum(queue.waves[0], 1)
         run = partial(waves, state, rows, table, mix, queue)
         result = jax.lax.fori_loop(0, times, lambda _, result: run(result), result)
         return jax.tree.map(lambda part: part[None], result)

@@ -6,11 +6,9 @@ from inspect import signature
 from amsfl.core import Kind, UserError
 from amsfl.methods.amsfl import amsfl, paper, planned_steps
 from amsfl.methods.arithmetic import Arithmetic, Distillation, Number, Vector, tuned
-from amsfl.methods.base import Cost, Facts, Method, Variant
+from amsfl.methods.base import Cost, Facts, Method
 from amsfl.methods.client_momentum import with_momentum
-from amsfl.methods.deltasgd import deltasgd
 from amsfl.methods.fedcsda import fedcsda
-from amsfl.methods.fedsps import fedsps
 from amsfl.methods.known import extrapolate, fedavg, feddyn, fednova, fedprox, scaffold
 from amsfl.methods.late import fedasync, fedbuff, fedcompass
 from amsfl.methods.server_optimizers import (
@@ -38,8 +36,6 @@ METHODS: Kind[Method] = Kind(
         "fedavgm": fedavgm,
         "fedadam": fedadam,
         "fedyogi": fedyogi,
-        "fedsps": fedsps,
-        "delta-sgd": deltasgd,
         "fedasync": fedasync,
         "fedbuff": fedbuff,
         "fedcompass": fedcompass,
@@ -116,14 +112,13 @@ def for_own_optimizers(method: Method) -> Method:
     Returns:
         The method in that form.
     """
-    adapted = method.adapted(Variant(client_optimizer=True))
-    if adapted.needs_own_steps:
+    if method.needs_own_steps:
         raise UserError(
             f"{method.title} says itself how a client steps along its gradients, and here clients have an "
             "optimizer of their own: leave the optimizer out, or use a method that takes the models that "
             "clients come to, such as fedavg, fednova, fedadam or amsfl."
         )
-    return adapted
+    return method
 
 
 __all__ = [
@@ -135,7 +130,6 @@ __all__ = [
     "Method",
     "Number",
     "ServerOptimizer",
-    "Variant",
     "Vector",
     "extrapolate",
     "for_own_optimizers",

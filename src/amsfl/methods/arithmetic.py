@@ -16,22 +16,8 @@ Correct = Callable[[Vector, Vector, Vector, Vector, Vector], Vector]
 Report = Callable[[Vector, Vector, Number, Number, Vector, Vector], tuple[Upload, Vector]]
 Mix = Callable[[Vector, Vector], Vector]
 Model = Callable[[Vector, Vector], Vector]
-Stride = Callable[[Number, Number], Number]
-Pace = Callable[[Number, Number, Number, Number], tuple[Number, Number]]
 Aggregate = Callable[[Vector, Total, Vector, Vector, Vector], tuple[Vector, Vector]]
 Revise = Callable[[Vector, Vector, Number], tuple[Vector, Vector]]
-
-
-class Opening(NamedTuple):
-    """How a client finds its own longest step while nobody knows one: by a trial step along its gradient.
-
-    trial(loss, grad_sq)                 -> length of the trial step
-    rate(loss, grad_sq, turned, length)  -> the longest step; `turned` is <g - g', g>, g' the gradient of the
-                                            same minibatch after the trial step
-    """
-
-    trial: Callable[[Number, Number], Number]
-    rate: Callable[[Number, Number, Number, Number], Number]
 
 
 class Distillation(NamedTuple):
@@ -91,43 +77,29 @@ class Arithmetic(NamedTuple):
 
     init(x)                                          -> server, client
     correct(grad, x, anchor, server, client)         -> grad             elementwise
-    stride(loss, grad_sq)                            -> length of one local step, lr at most; None: lr
-    pace(length, growth, moved, change)              -> length, growth   from the last step's length and
-                                                        growth, the square of its way and the square of the
-                                                        gradient's change over it (0 at the first step)
     report(x, anchor, steps, lr, server, client)     -> Upload, client
     mix(weights, steps)                              -> how much each upload counts in the total
     aggregate(anchor, total, weights, steps, server) -> anchor, server
     model(anchor, server)                            -> the model that is scored and saved
     revise(anchor, server, verdict)                  -> anchor, server   after the judge's verdict
                                                         (drift/judge.py); None: the method has no judge
-    second(steps, length)                            -> times its delta, an upload's second vector, which
-                                                        the server works out; `length`: of all its steps
 
     `weights` are shares of all clients' data: over a full cohort they sum to 1, over a part to less.
     `total` is the uploads summed over the cohort by `mix`, so no engine has to hold all uploads; with a
     `combine` rule it is that rule's result.
 
-    `pieces` says that `aggregate` and `revise` work number by number, given `total.square`: a server with a
-    large model then runs them piece by piece. `numbers` and `build` are set by `tuned`.
+    `numbers` and `build` are set by `tuned`.
     """
 
     init: Init = no_state
     correct: Correct = plain_gradient
-    stride: Stride | None = None
-    pace: Pace | None = None
     report: Report = send_delta
     mix: Mix = average
     aggregate: Aggregate = add_delta
     model: Model = anchor_itself
     objective: Distillation | None = None
-    closing: bool = False  # the reading's second gradient is one more local step
-    opening: Opening | None = None  # how clients find the first learning rate; None: they are told one
-    keeps_gradient: bool = False  # client state: the last round's first gradient and that round's number + 1
     revise: Revise | None = None
-    second: Callable[[Number, Number], Number] | None = None
     momentum: Number | None = None  # of clients' steps (client_momentum.py); None: they keep no velocity
-    pieces: tuple[Aggregate, int] = (add_delta, 0)  # for that one: vectors that `server` begins with
     own_state: Model = whole_state  # of the server state: what is the method's, not a server optimizer's
     numbers: tuple[Number, ...] = ()
     build: "Callable[..., Arithmetic] | None" = None

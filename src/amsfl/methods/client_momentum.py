@@ -1,8 +1,8 @@
 """Clients that step with momentum and weight decay, whatever the method."""
 
-from amsfl.core import Total, Upload, UserError
+from amsfl.core import Total, Upload
 from amsfl.methods.arithmetic import Arithmetic, Number, Vector, tuned_over
-from amsfl.methods.base import Method, Variant
+from amsfl.methods.base import Method
 
 
 def with_momentum(method: Method, momentum: float, weight_decay: float) -> Method:
@@ -16,7 +16,7 @@ def with_momentum(method: Method, momentum: float, weight_decay: float) -> Metho
     plain(t) = (t - m (1 - m^t) / (1 - m)) / (1 - m)
 
     Args:
-        method: Any that does not choose the length of its clients' steps.
+        method: Any.
         momentum: From 0 to below 1.
         weight_decay: From 0 up.
 
@@ -25,22 +25,8 @@ def with_momentum(method: Method, momentum: float, weight_decay: float) -> Metho
     """
     if not (momentum or weight_decay):
         return method
-    adapt, adapted = method.adapt, method.adapted(Variant(client_optimizer=True))
-    own = adapted.arithmetic
-    if own.stride is not None or own.pace is not None or own.closing:
-        raise UserError(
-            f"{method.title} says itself how long its clients' steps are; leave --client-momentum and "
-            "--weight-decay out."
-        )
-
-    def heavy(one: Method) -> Method:
-        return one._replace(arithmetic=tuned_over(one.arithmetic, _heavy_ball, momentum, weight_decay))
-
-    if adapt is None:
-        return heavy(adapted)
-    return heavy(adapted)._replace(
-        adapt=lambda variant: adapt(variant._replace(client_optimizer=True)).changed(heavy)
-    )
+    heavy = tuned_over(method.arithmetic, _heavy_ball, momentum, weight_decay)
+    return method._replace(arithmetic=heavy)
 
 
 def plain_steps(steps: Number, momentum: Number) -> Number:

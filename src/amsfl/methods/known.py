@@ -156,11 +156,8 @@ def extrapolate(method: Method, cap: float = 4.0) -> Method:
 
         return inner._replace(aggregate=aggregate)
 
-    def longer(each: Method) -> Method:
-        return each._replace(
-            name=each.name + "+exp",
-            arithmetic=tuned_over(each.arithmetic, arithmetic, cap),
-            facts=each.facts._replace(title=f"{each.title} + FedExP"),
-        )
-
-    return method.changed(longer)
+    return method._replace(
+        name=method.name + "+exp",
+        arithmetic=tuned_over(method.arithmetic, arithmetic, cap),
+        facts=method.facts._replace(title=f"{method.title} + FedExP"),
+    )

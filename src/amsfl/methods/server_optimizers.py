@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from amsfl.core import Total, UserError
 from amsfl.methods.arithmetic import Arithmetic, Number, Vector, add_delta, tuned_over
-from amsfl.methods.base import Method, Variant
+from amsfl.methods.base import Method
 from amsfl.methods.known import fedavg
 from amsfl.methods.operators import join
 
@@ -83,20 +83,19 @@ def optimize(method: Method, optimizer: ServerOptimizer) -> Method:
     D = aggregate(x, ...) - x;   x+ = x + update(D);   the method's own server state moves on as without it
 
     SCAFFOLD's mean control variate and FedDyn's h do not care how far the model goes by them; both rest where
-    D = 0, as before. Where the method's server has its own momentum (AMSFL), the optimizer takes its place.
+    D = 0, as before.
     """
-    if method.facts.server_optimizer:
-        raise UserError(f"{method.title} has a server optimizer already: leave --server-optimizer out.")
-
-    def optimized(each: Method) -> Method:
-        arithmetic = tuned_over(each.arithmetic, partial(_arithmetic, optimizer), *optimizer.numbers)
-        title = optimizer.name if each.name == "fedavg" else f"{each.title} + {optimizer.name}"
-        name = title.lower().replace(" ", "")
-        return each._replace(
-            name=name, arithmetic=arithmetic, facts=each.facts._replace(title=title, server_optimizer=True)
+    if method.facts.server_optimizer or method.judges:
+        raise UserError(
+            f"The server of {method.title} has a step of its own: leave --server-optimizer out, or name "
+            "another method, such as fedavg or amsfl-steps."
         )
-
-    return method.adapted(Variant(server_optimizer=True)).changed(optimized)
+    title = optimizer.name if method.name == "fedavg" else f"{method.title} + {optimizer.name}"
+    return method._replace(
+        name=title.lower().replace(" ", ""),
+        arithmetic=tuned_over(method.arithmetic, partial(_arithmetic, optimizer), *optimizer.numbers),
+        facts=method.facts._replace(title=title, server_optimizer=True),
+    )
 
 
 def _arithmetic(optimizer: ServerOptimizer, inner: Arithmetic, *numbers: Number) -> Arithmetic:

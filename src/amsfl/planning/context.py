@@ -10,32 +10,33 @@ from amsfl import drift
 from amsfl.clock import Costs
 from amsfl.clock.sites import Floats
 from amsfl.core import Reading, UserError
+from amsfl.core.algorithm import NUMBERS
 from amsfl.core.records import Json
 from amsfl.drift import plausibility
 from amsfl.methods import Method
 from amsfl.planning.signals import ReportedMeans
 from amsfl.schedule import Policy
-from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, STEPS_AT_MOST, ServeConfig, Training
+from amsfl.settings.definitions import STEPS_AT_MOST, ServeConfig, Training
 
 Ints = np.ndarray[Any, np.dtype[Any]]
 Stale = Callable[[float], float] | None  # where clients do not wait, what work counts by its age
 
-PASSES = 10  # over a client's training rows, in one round: more of them teach it its rows by heart
 ROUNDING = 1e-9  # 0.1 x 60 / 2 is a little above 3
-FEWEST = 2  # steps that the smallest client may take
 
 
 class PlannerMemory(NamedTuple):
     """All that a planner remembers."""
 
-    rate: drift.Rate
+    lr: float  # cooling and decay aside
     estimates: drift.Estimates
     reported: ReportedMeans = ReportedMeans()
     judge: drift.Judge = drift.new_judge(0)
 
     def dump(self) -> dict[str, Json]:
         """As JSON holds it: None where a client was never read."""
-        parts = {name: part._asdict() for name, part in self._asdict().items()}
+        parts = self._asdict()
+        for name in ("estimates", "reported", "judge"):
+            parts[name] = parts[name]._asdict()
         parts["estimates"] = {key: _plain(column) for key, column in parts["estimates"].items()}
         parts["judge"]["reference"] = _plain(parts["judge"]["reference"])
         return parts
@@ -53,9 +54,7 @@ class PlannerMemory(NamedTuple):
         judge = judge._replace(
             reference=np.array(judge.reference, float), backs=(*judge.backs,), restarts=(*judge.restarts,)
         )
-        return cls(
-            drift.Rate(**parts["rate"]), drift.Estimates(**columns), ReportedMeans(**parts["reported"]), judge
-        )
+        return cls(parts["lr"], drift.Estimates(**columns), ReportedMeans(**parts["reported"]), judge)
 
 
 def _longer(old: Floats, larger: Floats) -> Floats:
@@ -64,12 +63,9 @@ def _longer(old: Floats, larger: Floats) -> Floats:
 
 class Decision(NamedTuple):
     steps: Ints  # one per client of the cohort
-    lr: float | None  # None: nobody knows one yet, and every client finds its own
+    lr: float
     predicted_seconds: float
     explain: Json
-    part: float = 1.0  # of the rate that clients find, where none is known
-    cut: float = 1.0  # of the method's longest step, how many times
-    correction: float = 0.0  # 1: clients' drift is corrected, by a vector that is sent beside the model
 
 
 class PlannerContext(NamedTuple):
@@ -80,7 +76,7 @@ class PlannerContext(NamedTuple):
     policy: Policy
     weights: Floats
     steps: Ints  # of every client, where the policy does not choose them
-    limits: Floats  # steps at most of every client, by its rows
+    passes: Floats  # steps of every client that are the usual passes over its rows
     doubt: plausibility.Plausibility
     stale: Stale
     last: dict[tuple[str, Hashable], Any]  # the latest cohort's only: those of thousands would pile up
@@ -94,7 +90,6 @@ class PlanRequest(NamedTuple):
     cohort: Ints
     costs: Costs
     allowed: Ints | None = None
-    correction: float = 0.0  # 1: drift is corrected, which `costs` have in them
 
 
 class RoundReadings(NamedTuple):
@@ -104,7 +99,6 @@ class RoundReadings(NamedTuple):
     cohort: Ints
     decision: Decision
     reading: Reading
-    agreement: float = 0.0  # of the uploads (protocol.agreement); 0: nobody looked
 
 
 def planner_context(
@@ -116,11 +110,10 @@ def planner_context(
     stale: Stale = None,
 ) -> PlannerContext:
     """Of a policy; `weights` are all clients' shares of the data, `rows` how many they have."""
-    own = np.floor(PASSES * np.broadcast_to(np.asarray(rows, float), len(weights)) / config.batch)
-    limits = np.clip(own, FEWEST, PLANNED_STEPS_AT_MOST)
+    passes = NUMBERS.passes * np.broadcast_to(np.asarray(rows, float), len(weights)) / config.batch
     doubt = plausibility.believing(method.combine, isinstance(config, ServeConfig))
     steps = steps_of(config, np.broadcast_to(np.asarray(rows, float), len(weights)))
-    return PlannerContext(config, method, policy, weights, steps, limits, doubt, stale, {})
+    return PlannerContext(config, method, policy, weights, steps, passes, doubt, stale, {})
 
 
 def steps_of(config: Training, rows: Any) -> Ints:
@@ -135,11 +128,15 @@ def steps_of(config: Training, rows: Any) -> Ints:
     return np.clip(np.ceil(exact - ROUNDING), 1, STEPS_AT_MOST).astype(np.int64)
 
 
+def first_rate(config: Training, method: Method) -> float:
+    """The user's learning rate, or the method's own."""
+    return method.facts.lr if config.lr is None else config.lr
+
+
 def start(context: PlannerContext) -> PlannerMemory:
-    lr = None if context.method.facts.own_rate else context.config.lr
     clients = len(context.weights)
     return PlannerMemory(
-        drift.Rate(lr, first=lr),
+        first_rate(context.config, context.method),
         drift.start(clients if context.policy.readings else 0),
         judge=drift.new_judge(clients if context.method.judges else 0),
     )

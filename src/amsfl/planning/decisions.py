@@ -8,9 +8,10 @@ import numpy as np
 from amsfl import drift, schedule
 from amsfl.clock import round_seconds
 from amsfl.core import Plan, UserError
+from amsfl.core.algorithm import NUMBERS
 from amsfl.core.records import Json
-from amsfl.planning.context import FEWEST, Decision, Ints, PlannerContext, PlanRequest, part_over
-from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, STEPS_AT_MOST
+from amsfl.planning.context import ROUNDING, Decision, Ints, PlannerContext, PlanRequest, part_over
+from amsfl.settings.definitions import STEPS_AT_MOST
 
 
 def decide(contexts: Sequence[PlannerContext], requests: Sequence[PlanRequest]) -> list[Decision]:
@@ -62,18 +63,11 @@ def _key(context: PlannerContext, request: PlanRequest) -> Hashable:
     allows = b"" if allowed is None else np.minimum(allowed, _most(context)).tobytes()
     return (
         request.cohort.tobytes(),
-        _passes(context, request),
+        request.memory.judge.passes,
         costs.step_seconds.tobytes(),
         costs.comm_seconds.tobytes(),
         allows,
     )
-
-
-def _passes(context: PlannerContext, request: PlanRequest) -> float:
-    """The part of the usual passes that clients may make: what the judge says, and all of them outside of a
-    branch where some may lie about the losses that it goes by."""
-    judge = request.memory.judge
-    return judge.passes if judge.branched or not context.method.combine else 1.0
 
 
 def _most(context: PlannerContext) -> int:
@@ -91,21 +85,20 @@ def _pose(context: PlannerContext, request: PlanRequest) -> PosedProblem:
         context.last.clear()
         context.last[key] = _pose_anew(context, request)
     before: PosedProblem = context.last[key]
-    worth = context.doubt.worth(
-        *drift.coefficients(request.memory.estimates, request.cohort, request.memory.rate.lr)
-    )
+    lr = rate_now(context, request)
+    worth = context.doubt.worth(*drift.gain_and_fading(request.memory.estimates, request.cohort, lr))
     return before._replace(problem=before.problem._replace(gain=worth[0], fading=worth[1]))
 
 
 def _pose_anew(context: PlannerContext, request: PlanRequest) -> PosedProblem:
-    config, policy, (_, _, cohort, costs, allowed, _) = context.config, context.policy, request
+    config, policy, (_, _, cohort, costs, allowed) = context.config, context.policy, request
     budget = config.budget
     if budget is None and policy.spends:
         budget = round_seconds(costs, cohort, context.steps[cohort])[config.clock]
-    own = np.maximum(np.floor(_passes(context, request) * context.limits[cohort]), FEWEST)
-    top = own if policy.readings else np.full(len(cohort), _most(context))
+    own = np.ceil(request.memory.judge.passes * context.passes[cohort] - ROUNDING)
+    top = np.clip(own, 1, NUMBERS.steps) if policy.readings else np.full(len(cohort), _most(context))
     if policy.readings and allowed is not None:  # noise keeps everybody from learning rows by heart
-        top = np.full(len(cohort), max(PLANNED_STEPS_AT_MOST, config.steps))
+        top = np.full(len(cohort), max(NUMBERS.steps, config.steps))
     ceiling = top if allowed is None else np.minimum(allowed, top)
     problem = schedule.problem(
         context.doubt.rows(context.weights[cohort]),
@@ -121,9 +114,8 @@ def _pose_anew(context: PlannerContext, request: PlanRequest) -> PosedProblem:
 
 def _signals(context: PlannerContext, request: PlanRequest) -> schedule.Signals:
     config, memory, number = context.config, request.memory, request.number
-    lr = config.lr if memory.rate.lr is None else memory.rate.lr
     own = context.steps[request.cohort]
-    signals = memory.reported.signals(number, round(own.mean()), lr)._replace(own_steps=own)
+    signals = memory.reported.signals(number, round(own.mean()), memory.lr)._replace(own_steps=own)
     if context.stale is None:
         return signals
     interval = memory.reported.spent / number if number else None
@@ -144,35 +136,20 @@ def _decision(context: PlannerContext, request: PlanRequest, posed: PosedProblem
     if (believed < plan.steps).any():
         why = np.where(believed < plan.steps, "doubt", plan.why)
         plan = plan._replace(steps=believed, seconds=problem.seconds(believed), why=tuple(why.tolist()))
-    return Decision(np.asarray(plan.steps), None, plan.seconds, explain(problem, plan, reads))
+    return Decision(np.asarray(plan.steps), np.nan, plan.seconds, explain(problem, plan, reads))
 
 
 def _at_its_rate(context: PlannerContext, request: PlanRequest, decision: Decision) -> Decision:
-    """With the learning rate and the cut of this round, which a plan that is kept does not have."""
-    rate, loosest = request.memory.rate, context.method.facts.loosest
-    cut, reasons = 1.0, decision.explain
-    if loosest > 1:
-        cut = drift.cut(rate, loosest)
-        reasons = reasons | {"cut": cut}
-    if request.correction:
-        reasons = reasons | {"correction": request.correction}
-    return decision._replace(
-        lr=rate_now(context, request),
-        part=rate.part,
-        cut=cut,
-        correction=request.correction,
-        explain=reasons,
-    )
+    """With the learning rate of this round, which a plan that is kept does not have."""
+    return decision._replace(lr=rate_now(context, request))
 
 
-def rate_now(context: PlannerContext, request: PlanRequest) -> float | None:
-    """The learning rate of the next round: the run's, decayed round by round, cooled towards its end."""
-    rate, cooling = request.memory.rate.lr, context.method.facts.cooling
-    if rate is None:
-        return None
-    if cooling:
-        rate = drift.cooled(rate, part_over(context, request.memory, request.number), cooling)
-    return rate * context.config.lr_decay**request.number
+def rate_now(context: PlannerContext, request: PlanRequest) -> float:
+    """The learning rate of a round: decayed round by round, and cooled over the run by methods that do."""
+    rate = request.memory.lr * context.config.lr_decay**request.number
+    if not context.method.facts.cools:
+        return rate
+    return rate * max(1 - part_over(context, request.memory, request.number), NUMBERS.least)
 
 
 def explain(problem: schedule.Problem, plan: Plan, reads: bool) -> Json:

@@ -37,7 +37,7 @@ class Planner(NamedTuple):
 
     start: Callable[[], PlannerMemory]
     decide: Callable[..., Decision]
-    learn: Callable[[PlannerMemory, Ints, Decision, Reading, float], PlannerMemory]
+    learn: Callable[[PlannerMemory, Ints, Decision, Reading], PlannerMemory]
 
 
 def policy_of(config: Training, method: Method, given: Policy | None = None) -> Policy:

@@ -35,7 +35,7 @@ def check(settings: PrivacySettings, method: Method, policy: Policy, end: RoundE
             f"{name} sends more than a delta, or counts it by what the others did, and nobody knows how much "
             f"one client then moves the model; to keep whole clients private {hint}."
         )
-    if method.facts.readings or method.facts.own_rate or policy.readings or settings.readings:
+    if method.facts.readings or policy.readings or settings.readings:
         raise UserError(
             "Clients' readings would reach plans and rates without noise; to keep whole clients private "
             f"{hint} with the policy fixed or fill, and leave --readings out."

@@ -148,18 +148,15 @@ def protect_rows(method: Method, mechanism: Mechanism, clip: float) -> Method:
         raise UserError(f"The privacy mechanism {mechanism.name!r} has no part at clients.")
     private = mechanism.client._replace(clip=clip)
 
-    def protect(each: Method) -> Method:
-        if each.needs_raw_values:
-            names = ", ".join(name for name, _ in each.facts.private_options)
-            way = f"leave its {names} as they then are" if names else "use fedavg, scaffold, feddyn or amsfl"
-            raise UserError(
-                f"{each.title} uses losses or gradients as they are, which would tell of single rows; under "
-                f"privacy {way}."
-            )
-        cost = each.cost._replace(extra_gradients=0.0) if each.facts.readings else each.cost
-        return each._replace(private_rows=private, cost=cost)
-
-    return method.changed(protect)
+    if method.needs_raw_values:
+        names = ", ".join(name for name, _ in method.facts.private_options)
+        way = f"leave its {names} as they then are" if names else "use fedavg, scaffold, feddyn or amsfl"
+        raise UserError(
+            f"{method.title} uses losses or gradients as they are, which would tell of single rows; under "
+            f"privacy {way}."
+        )
+    cost = method.cost._replace(extra_gradients=0.0) if method.facts.readings else method.cost
+    return method._replace(private_rows=private, cost=cost)
 
 
 def protect_clients(method: Method, private: ClientPrivacy) -> Method:
@@ -190,7 +187,7 @@ def protect_clients(method: Method, private: ClientPrivacy) -> Method:
         return inner.model(anchor, server[..., : server.shape[-1] - own])
 
     arithmetic = inner._replace(init=init, aggregate=aggregate, model=model)
-    return method._replace(arithmetic=arithmetic, adapt=None, private_clients=private)
+    return method._replace(arithmetic=arithmetic, private_clients=private)
 
 
 def check_settings(settings: PrivacySettings) -> None:

@@ -1,34 +1,25 @@
 """One round between a client and the server, written once: simulated and real ones run the same lines.
 
-A client: receive, begin, first_step, local_step ..., close, finish, then encode. The server: decode, settle.
+A client: begin, first_step, local_step ..., look_back, finish, then encode. The server: decode, settle.
 Operators only, so vectors may be of numpy, jax or torch.
 """
 
 from amsfl.protocol.client import (
     FLAT,
-    LastStep,
     LocalState,
     VectorLayout,
     begin,
-    close,
     finish,
     first_step,
     local_step,
-    open_rate,
-    receive,
-    trial_step,
+    look_back,
 )
 from amsfl.protocol.server import (
     CohortWork,
-    agreement,
     combine_uploads,
     combine_work,
     compares_uploads,
-    complete,
-    corrects,
     forge,
-    mean_slopes,
-    needs_direction,
     remembers,
     sent_state,
     settle,
@@ -50,17 +41,12 @@ __all__ = [
     "FLAT",
     "FLOAT",
     "CohortWork",
-    "LastStep",
     "LocalState",
     "VectorLayout",
-    "agreement",
     "begin",
-    "close",
     "combine_uploads",
     "combine_work",
     "compares_uploads",
-    "complete",
-    "corrects",
     "decode",
     "empty_parts",
     "empty_upload",
@@ -71,15 +57,11 @@ __all__ = [
     "forge",
     "initial_client_state",
     "local_step",
-    "mean_slopes",
-    "needs_direction",
-    "open_rate",
+    "look_back",
     "part_bytes",
-    "receive",
     "remembers",
     "sent_state",
     "settle",
-    "trial_step",
     "upload_bytes",
     "weigh_by_age",
 ]

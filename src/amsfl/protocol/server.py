@@ -1,16 +1,13 @@
 """What the server does with a cohort's uploads."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from operator import iadd
 from typing import NamedTuple
 
 from amsfl import combine
-from amsfl.core import Reading, Total, Upload, namespace
-from amsfl.drift import Judge
+from amsfl.core import Total, Upload, namespace
 from amsfl.methods import Method, Number, Vector
 from amsfl.methods.arithmetic import average
-
-TINY = 1e-20
 
 Attackers = tuple[Vector, Vector] | None  # which attack of the method each client makes; its random word
 Weighed = dict[str, Vector]  # by link of the rule: how much each client counts after it; {} without a rule
@@ -24,7 +21,6 @@ class CohortWork(NamedTuple):
     weights: Vector  # shares of all clients' data, in the vectors' own precision
     steps: Vector  # what each client did, in that precision, too
     attackers: Attackers = None  # of a simulation
-    reading: Reading | None = None  # of the cohort, where clients take readings
     private: tuple[Number, Draw] | None = None  # the largest share of all clients, and the server's noise
     history: Vector | None = None  # [n, ...] what the method's rule remembers of them; None: nothing yet
 
@@ -43,36 +39,11 @@ class Settled(NamedTuple):
     server: Vector
     weighed: Weighed
     history: Vector | None  # of the cohort's clients
-    agreement: Number
 
 
 def sent_state(method: Method, server: Vector, anchor: Vector) -> Vector:
     """What clients receive of the server state: nothing, or the method's own without an optimizer's."""
-    sends = method.cost.vectors_down > 1 or method.arithmetic.second is not None
-    return method.arithmetic.own_state(server, anchor) if sends else server[:0]
-
-
-def needs_direction(taken: Sequence[int], number: int, older: bool) -> list[bool]:
-    """Which clients must be sent the last global step in round `number`: they read along it, and cannot
-    compute it.
-
-    Who knows the anchor before can: its work was taken in the round before (`taken`: the last such round of
-    each client), and only work on the newest model is. `older`: older work is taken, too, or was forgotten.
-    """
-    return [number > 0 and (older or last != number - 1) for last in taken]
-
-
-def corrects(method: Method, judge: Judge, number: int, clients: int, needs: Sequence[bool]) -> bool:
-    """Whether drift is corrected in round `number`, of clients that have these needs (`needs_direction`):
-    the judge wants it, and all `clients` are in the round and were in the one before."""
-    wanted = method.arithmetic.second is not None and judge.corrects and number > 0
-    return wanted and len(needs) == clients and not any(needs)
-
-
-def complete(method: Method, sent: Upload, steps: Number, length: Number) -> Upload:
-    """An upload with the second vector that the server works out itself, of methods that have one."""
-    second = method.arithmetic.second
-    return sent if second is None else sent._replace(extra=second(steps, length) * sent.delta)
+    return method.arithmetic.own_state(server, anchor) if method.cost.vectors_down > 1 else server[:0]
 
 
 def compares_uploads(method: Method) -> bool:
@@ -90,19 +61,12 @@ def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -
     """The next anchor and server state, and what a rule made of the uploads."""
     total, server, weighed, history = combine_work(method, server, cohort)
     moved = method.arithmetic.aggregate(anchor, total, cohort.weights, cohort.steps, server)
-    return Settled(*moved, weighed, history, agreement(total))
-
-
-def agreement(total: Total) -> Number:
-    """||D||^2 / sum_i u_i ||d_i||^2: 1 where all uploads are alike, 1/n where n of equal weight are at right
-    angles, less where they undo each other; 0 where nobody moves."""
-    square = (total.delta * total.delta).sum() if total.square is None else total.square
-    return square / (total.delta_sq + TINY)
+    return Settled(*moved, weighed, history)
 
 
 def combine_work(method: Method, server: Vector, cohort: CohortWork) -> CombinedWork:
     """What the server moves by."""
-    uploads, weights, steps, attackers, reading, private, history = cohort
+    uploads, weights, steps, attackers, private, history = cohort
     weighed: Weighed = {}
     if method.private_clients is not None and private is not None:
         sent = forge(method, stack_uploads(uploads, weights), weights, steps, attackers)
@@ -112,8 +76,7 @@ def combine_work(method: Method, server: Vector, cohort: CohortWork) -> Combined
     else:
         stacked = stack_uploads(uploads, weights)
         total, weighed, history = combine_uploads(method, stacked, weights, steps, attackers, history)
-    slopes = (0.0, 0.0, 0.0) if reading is None else mean_slopes(method, reading, weights, attackers)
-    return CombinedWork(Total(*total, *slopes), server, weighed, history)
+    return CombinedWork(Total(*total), server, weighed, history)
 
 
 def weigh_by_age(method: Method, sent: Upload, worth: Number, anchor: Vector, began: Vector | None) -> Upload:
@@ -122,29 +85,6 @@ def weigh_by_age(method: Method, sent: Upload, worth: Number, anchor: Vector, be
         delta = began + sent.delta - anchor
         sent = Upload(delta, sent.extra, (delta * delta).sum())
     return Upload(worth * sent.delta, worth * sent.extra, worth * worth * sent.delta_sq)
-
-
-def mean_slopes(
-    method: Method, reading: Reading, weights: Vector, attackers: Attackers = None
-) -> tuple[Number, Number, Number]:
-    """`way_begin`, `way_end`, `ways` of a Total: means by weight over those who say; medians under a rule."""
-    space = namespace(weights)
-    if not method.arithmetic.keeps_gradient:
-        return (0 * weights.sum(),) * 3
-    for number, attack in enumerate(method.attacks if attackers is not None else (), 1):
-        if attack.falsify is not None and attackers is not None:
-            lying, false = attackers[0] == number, attack.falsify(reading)
-            reading = Reading(*(space.where(lying, b, a) for a, b in zip(reading, false, strict=True)))
-    says = space.isfinite(reading.way_begin) & space.isfinite(reading.grad_dir) & (weights > 0)
-    counts = space.where(says, weights, 0 * weights)
-    slopes = [space.where(says, part, 0 * weights) for part in (reading.way_begin, -reading.grad_dir)]
-    anybody = space.astype(says.any(), weights.dtype)
-    if method.combine is None:
-        begin, end = ((part * counts).sum() / (counts.sum() + (1 - anybody)) for part in slopes)
-    else:
-        votes = space.astype(says, weights.dtype) + (1 - anybody)
-        begin, end = (combine.middle(part, votes) for part in slopes)
-    return begin, end, counts.sum() / weights.sum()
 
 
 def combine_uploads(
@@ -168,7 +108,7 @@ def combine_uploads(
     rows = Upload(*(part * scale.reshape(-1, *[1] * (part.ndim - 1)) for part in uploads))
     counts, weighed = share, Weighed()
     if method.combine is not None:
-        done = scale * (steps + method.arithmetic.closing)
+        done = scale * steps
         rows, counts, weighed, history = combine.weighed(method.combine, rows, share, done, history)
     total = Upload(*((part * counts.reshape(-1, *[1] * (part.ndim - 1))).sum(0) for part in rows))
     return total, weighed, history
@@ -179,7 +119,7 @@ def forge(method: Method, uploads: Upload, weights: Vector, steps: Vector, attac
     if attackers is None:
         return uploads
     (kinds, words), where = attackers, namespace(weights).where
-    done = (steps + method.arithmetic.closing)[:, None]
+    done = steps[:, None]
 
     def forged(part: Vector) -> Vector:
         if not part.size:

@@ -5,8 +5,7 @@ import numpy as np
 from amsfl.core import Key, Parts, Transmit, Upload
 from amsfl.core.records import Array
 from amsfl.methods import Method
-from amsfl.protocol.client import LocalState, receive
-from amsfl.protocol.server import complete, sent_state
+from amsfl.protocol.server import sent_state
 
 FLOAT = 4  # bytes of a number as it travels, whatever precision a simulation works in
 
@@ -35,7 +34,7 @@ def encode_and_decode(
 
 def initial_client_state(method: Method, x: Array) -> tuple[Array, Array]:
     """A client's state at the start: the method's own, and what it remembers of transmissions."""
-    upload, client = _nothing_sent(method, x)
+    upload, client = empty_upload(method, x)
     if method.transmit is None:
         return client, x[:0]
     return client, method.transmit.init({"delta": upload.delta, "extra": upload.extra})
@@ -43,14 +42,8 @@ def initial_client_state(method: Method, x: Array) -> tuple[Array, Array]:
 
 def empty_upload(method: Method, x: Array) -> tuple[Upload, Array]:
     """An upload of nothing as the server has it, for its shapes, and the client state it was made from."""
-    upload, client = _nothing_sent(method, x)
-    return complete(method, upload, 1, 1), client
-
-
-def _nothing_sent(method: Method, x: Array) -> tuple[Upload, Array]:
     server, client = method.arithmetic.init(x)
-    state = receive(method, LocalState(x, sent_state(method, server, x), client, 1.0))
-    upload, _ = method.arithmetic.report(x, x, 1, 1.0, state.server, state.client)
+    upload, _ = method.arithmetic.report(x, x, 1, 1.0, sent_state(method, server, x), client)
     return Upload(0 * upload.delta, 0 * upload.extra, upload.delta_sq), client
 
 
@@ -67,7 +60,7 @@ def empty_parts(method: Method, dim: int) -> Parts:
     A method's states are vectors of the model's length and single numbers. So the length of its second vector
     follows from models of one and of two numbers; to try it with a large model takes many times its memory.
     """
-    one, two = (_nothing_sent(method, np.zeros(few, np.float32))[0].extra.size for few in (1, 2))
+    one, two = (empty_upload(method, np.zeros(few, np.float32))[0].extra.size for few in (1, 2))
     delta, extra = np.zeros(dim, np.float32), np.zeros(one + (two - one) * (dim - 1), np.float32)
     upload, transmit = Upload(delta, extra, np.float32(0)), method.transmit
     memory = delta[:0] if transmit is None else transmit.init({"delta": delta, "extra": extra})

@@ -117,9 +117,7 @@ class MethodFacts(NamedTuple):
     name: str
     title: str  # as people print it
     note: str = ""  # what must be said beside its numbers
-    plain: bool = True  # steps follow the plain gradient, but in rounds whose plan says `correction`
-    strides: bool = False  # the method sets the length of its steps by itself
-    closing: bool = False  # it takes one more step, with the reading's gradient
+    plain: bool = True  # steps follow the plain gradient
 
 
 class TrialRecord(NamedTuple):

@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from amsfl.core.algorithm import NUMBERS
+
 Array = Any
 U32 = np.uint32
-HELD_AT_MOST = 32  # rows of a client that it holds back
 HELD_DRAW = 0x4E1D  # the stream that these are drawn from
 TURNS = 24  # of a shuffle: two rows stay where they were, side by side, once in 2^24 times
 PROTOTYPES = 0xFFFF  # a step number that no run reaches: the stream for FedCSDA's prototype rows
@@ -165,8 +166,8 @@ def words(values: Array) -> np.ndarray[Any, np.dtype[np.uint32]]:
 
 
 def held_count(rows: int, share: float) -> int:
-    """How many of a client's rows are held back: a share, 2 at least and 32 at most, never more than half."""
-    return min(max(2, min(round(share * rows), HELD_AT_MOST)), rows // 2) if share else 0
+    """How many of a client's rows are held back: a share, rounded up, 32 at most, never more than half."""
+    return min(int(np.ceil(share * rows - 1e-9)), NUMBERS.held_most, rows // 2)
 
 
 def hold_back(seed: int, client: int, rows: int, share: float) -> tuple[Array, Array]:

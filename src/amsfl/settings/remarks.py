@@ -22,8 +22,6 @@ def remarks(
     `clients` is how many there are: data with a column of its own says so itself.
     """
     given = config.model_fields_set
-    if "lr" in given and method.facts.own_rate:
-        yield f"Setting 'lr' has no effect: {config.method} sets its own learning rate."
     chosen = not policy.steps or (policy.spends and config.budget is not None)
     paced = method.private_rows and config.noise is None  # epsilon is spread by them
     asked = "steps" if config.epochs is None else "epochs"

@@ -10,14 +10,6 @@ from amsfl.core.records import JsonMapping
 from amsfl.settings.definitions import RunConfig, ServeConfig, Training
 
 
-def for_rounds(config: Training, method: methods.Method, end: RoundEnd, clients: int) -> methods.Method:
-    """The method in its form for such rounds: of work on older models, of a part of the clients only, or with
-    a rule or a transmission that changes what uploads say."""
-    part = (config.cohort or clients) < clients or method.combine is not None or method.transmit is not None
-    variant = methods.Variant(stale=takes_older_work(end), part=part)
-    return method if variant == methods.Variant() else method.adapted(variant)
-
-
 def takes_older_work(end: RoundEnd) -> bool:
     """Whether a move may take results that were computed from an older model."""
     return end.overlap or (not end.waits_for_all and end.late == "stale")

@@ -49,7 +49,7 @@ class Training(DataSettings):
         0.1,
         ge=0,
         le=0.5,
-        description="share of a client's rows, 2 to 32 of them, to judge by and not to train on; 0: none",
+        description="share of a client's rows, 32 at most, to judge by and not to train on; 0: none",
     )
     robust: str = Field(
         "", description=f"rules over uploads, against false clients; the advice: {RECOMMENDED}"
@@ -126,7 +126,9 @@ class Training(DataSettings):
         le=STEPS_AT_MOST,
         description="passes of a client over its own rows in a round, as in 10 or 0.5; in place of steps",
     )
-    lr: float = Field(0.05, gt=0, description="local learning rate, where the method does not set its own")
+    lr: float | None = Field(
+        None, gt=0, description="local learning rate; by default the method's own: 0.5 of amsfl, else 0.05"
+    )
     lr_decay: float = Field(1.0, gt=0, le=1, description="factor on the learning rate after every round")
     client_momentum: float = Field(
         0.0, ge=0, lt=1, description="momentum of clients' steps, as in 0.9; begins at 0 in every round"

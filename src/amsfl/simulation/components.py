@@ -19,6 +19,7 @@ from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig, Training
 from amsfl.worth import CLIENTS_AT_MOST
 
+SENT = len(Reading._fields) - 2  # scalars of a reading that the client sends
 BATCH = 64  # of a minibatch, where clients choose it themselves
 PRODUCTS = {"strict": "highest", "tf32": "tensorfloat32", "bf16": "BF16_BF16_F32"}  # as jax calls them
 
@@ -125,7 +126,7 @@ def method_of(config: Training, own: CustomParts, mechanism: Mechanism | None = 
     if server:
         method = methods.optimize(method, server)
     rule, way = (combine.make(own.robust or config.robust), transmit.make(own.transmit or config.transmit))
-    if rule and method.arithmetic.init(np.zeros(1))[1].size and not method.arithmetic.keeps_gradient:
+    if rule and method.arithmetic.init(np.zeros(1))[1].size:
         raise UserError(
             f"{method.title} keeps a state at every client that balances only if the server "
             "sums all uploads; a rule that weighs them otherwise leads it astray. Leave --robust out, or "
@@ -136,7 +137,7 @@ def method_of(config: Training, own: CustomParts, mechanism: Mechanism | None = 
 
 def takes_readings(config: Training, method: methods.Method, policy: Policy) -> bool:
     """Whether clients take GDA readings: the method, the policy or the user asks for them."""
-    return method.facts.readings or method.facts.own_rate or policy.readings or config.readings
+    return method.facts.readings or policy.readings or config.readings
 
 
 def work_of(method: methods.Method, policy: Policy, dim: int, batch: int = BATCH) -> clock.Work:
@@ -148,10 +149,9 @@ def work_of(method: methods.Method, policy: Policy, dim: int, batch: int = BATCH
     reads = (method.facts.readings or policy.readings) and not method.private_rows
     return clock.Work(
         4.0 * dim * method.cost.vectors_down,
-        protocol.upload_bytes(method, dim) + 4.0 * (len(Reading._fields) if reads else 0),
+        protocol.upload_bytes(method, dim) + 4.0 * (SENT if reads else 0),
         max(method.cost.extra_gradients, float(reads)) + method.cost.extra_rows / (3 * batch),
         method.cost.extra_per_step,
-        4.0 * dim if reads else 0.0,
         (4.0 * dim, protocol.upload_bytes(methods.make("fedavg")._replace(transmit=method.transmit), dim)),
     )
 

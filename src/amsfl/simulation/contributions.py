@@ -51,7 +51,7 @@ def _enter(setup: RunSetup, move: Array, trial: TrialState, plan: RoundPlan, res
 
 def state(setup: RunSetup, trial: TrialState, model: Array) -> Json:
     """The statement at the end of a trial, for its summary; {} without a ledger."""
-    own = trial.best_ledger if trial.memory.judge.left else trial.ledger  # of the model that is scored
+    own = trial.ledger
     if own is None or setup.row_scores is None or not np.isfinite(model).all():
         return {}
     row_scores, first = setup.row_scores, np.asarray(setup.task.start()[trial.index])

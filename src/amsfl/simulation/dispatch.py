@@ -5,12 +5,11 @@ from itertools import count, islice
 
 import numpy as np
 
-from amsfl import clock, protocol, sampling
+from amsfl import clock, sampling
 from amsfl.clock.arrival_groups import ArrivalGroup, Starter
 from amsfl.planning import decisions
 from amsfl.planning.context import Decision, PlanRequest
 from amsfl.record.schema import Array
-from amsfl.settings.round_ends import takes_older_work
 from amsfl.simulation import event_queue
 from amsfl.simulation.event_queue import JOB, NOBODY
 from amsfl.simulation.setup import RunSetup
@@ -34,7 +33,6 @@ def invite(
     if not len(clients):
         return NOBODY
     jobs = np.zeros(len(clients), JOB)
-    direction = _needs_direction(setup, trial, clients)
     taken = {*event_queue.under_way(queue)["place"].tolist()}
     free = (place for place in count() if place not in taken)
     jobs["client"], jobs["version"], jobs["started"] = clients, version, started
@@ -44,16 +42,14 @@ def invite(
     apart = setup.end.join is not None or (setup.end.overlap and setup.policy.readings)
     for some in np.split(jobs, len(clients)) if apart else [jobs]:
         decision = ready or _decide(setup, trial, some["client"], allowed)
-        some["steps"], some["lr"] = decision.steps, np.nan if decision.lr is None else decision.lr
-        some["part"], some["cut"], some["correction"] = decision.part, decision.cut, decision.correction
+        some["steps"], some["lr"] = decision.steps, decision.lr
         event_queue.note_decision(queue, some, decision)
-    jobs["vector"] = direction | (jobs["correction"] > 0)
     jobs["steps"] = _straggler_steps(setup, trial, jobs)
     if setup.end.join is not None:
         queue.predicted = None  # of those in no group: the first rounds of clients
         _assign_groups(setup, trial, jobs)
     queue.count(jobs)
-    costs = costs_of(setup, index, jobs)
+    costs = setup.costs[index]
     if conditions is None:
         jobs["arrives"] = now + clock.client_seconds(costs, clients, jobs["steps"])
     else:
@@ -134,34 +130,10 @@ def _decide(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | 
     return whole._replace(steps=whole.steps[cohort], lr=lr, explain=explained)
 
 
-def _needs_direction(setup: RunSetup, trial: TrialState, clients: Array) -> Array:
-    """Which clients must be sent the last global step."""
-    if not setup.work.vector_bytes:  # nobody reads along it
-        return np.zeros(len(clients), bool)
-    taken = [trial.queue.taken.get(who, -1) for who in clients.tolist()]
-    return np.array(protocol.needs_direction(taken, trial.round, takes_older_work(setup.end)), bool)
-
-
-def costs_of(setup: RunSetup, index: int, jobs: Array) -> clock.Costs:
-    """What these jobs cost: one vector more for clients that were sent one beside the model, one gradient
-    more for clients that find their own learning rate."""
-    opens = np.isnan(jobs["lr"]) if setup.method.arithmetic.opening is not None else np.zeros(len(jobs), bool)
-    if not (opens.any() or jobs["vector"].any()):
-        return setup.costs[index]
-    return clock.with_extras(setup.costs[index], jobs["client"], jobs["vector"], opens)
-
-
 def plan_request(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | None) -> PlanRequest:
     """What a decision is made from; costs are those that clients claim."""
-    costs = setup.claimed_costs[trial.index]
-    direction = _needs_direction(setup, trial, cohort)
-    judge, clients = trial.memory.judge, setup.weights.shape[1]
-    corrects = protocol.corrects(setup.method, judge, trial.round, clients, direction.tolist())
-    opens = setup.method.arithmetic.opening is not None and trial.memory.rate.lr is None
-    if opens or corrects or direction.any():
-        costs = clock.with_extras(costs, cohort, direction | corrects, opens)
     allows = None if allowed is None else allowed[cohort]
-    return PlanRequest(trial.memory, trial.round, cohort, costs, allows, float(corrects))
+    return PlanRequest(trial.memory, trial.round, cohort, setup.claimed_costs[trial.index], allows)
 
 
 def draw_clients(

@@ -23,11 +23,7 @@ JOB = np.dtype(
         ("number", np.int64),  # seeds its minibatches: the server's moves so far, or more, see `numbers`
         ("version", np.int64),  # how often the server had moved when it started
         ("steps", np.int64),
-        ("lr", np.float64),  # NaN: nobody knew one yet
-        ("part", np.float64),  # of the rate that it finds itself, then
-        ("cut", np.float64),  # of the method's longest step, how many times
-        ("correction", np.float64),  # 1: its drift is corrected
-        ("vector", np.bool_),  # it was sent one beside the model: the last global step or a mean gradient
+        ("lr", np.float64),
         ("started", np.float64),
         ("arrives", np.float64),
         ("lost", np.bool_),  # comes to nothing: at `arrives` the server learns that it failed
@@ -39,7 +35,7 @@ JOB = np.dtype(
 )
 NOBODY: Array = np.zeros(0, JOB)
 ARRAYS = ("jobs", "arrived", "dropped")
-PAIRS = ("numbers", "reasons", "begun", "taken", "open_groups")  # dicts whose keys are numbers
+PAIRS = ("numbers", "reasons", "begun", "open_groups")  # dicts whose keys are numbers
 
 
 @dataclass
@@ -55,7 +51,6 @@ class EventQueue:
     invited: int = -1  # and the version that it then had
     groups: int = 0
     begun: dict[int, int] = field(default_factory=dict)  # steps of every client that ever started
-    taken: dict[int, int] = field(default_factory=dict)  # the last round in which clients' work was taken
     plan_for_all: Any = None  # all clients' steps, where they are planned once and for all
     open_groups: dict[int, ArrivalGroup] = field(default_factory=dict)  # that the server still waits for
     predicted: float | None = None  # seconds that the plan gives the last who were invited
@@ -219,21 +214,18 @@ def next_numbers(queue: EventQueue, clients: Array, version: int) -> Array:
 def tidy(queue: EventQueue, version: int) -> None:
     """After a move, forget numbers below the server's own, and reasons of jobs that are over."""
     queue.numbers = {who: number for who, number in queue.numbers.items() if number >= version}
-    queue.taken = {who: last for who, last in queue.taken.items() if last >= version - 1}
     alive = set(under_way(queue)["group"].tolist())
     queue.reasons = {group: reasons for group, reasons in queue.reasons.items() if group in alive}
 
 
 def rate_of(lr: Array) -> Number:
-    """The learning rate of jobs that began with these: one number, one each, or None: nobody knew one."""
-    if np.isnan(lr).any():
-        return None
+    """The learning rate of jobs that began with these: one number, or one each."""
     return float(lr[0]) if all_equal(lr) else lr
 
 
 def all_equal(column: Array) -> bool:
-    """Whether all entries are the same; NaN is the same as NaN."""
-    return bool((column == column[0]).all() or np.isnan(column).all())
+    """Whether all entries are the same."""
+    return bool((column == column[0]).all())
 
 
 def reasons_of(queue: EventQueue, jobs: Array) -> Json:

@@ -1,8 +1,6 @@
-"""Plan the next rounds: who works, how many steps, when the server moves, and what that costs.
+"""Plan the next round: who works, how many steps, when the server moves, and what that costs.
 
-Nothing is computed here. Who arrives when follows from steps and speeds alone. Where plans depend on nothing
-that a round computes (fixed steps, everybody waited for), several rounds are planned at once, on copies of
-the trials, so that the engine gets them in one piece.
+Nothing is computed here. Who arrives when follows from steps and speeds alone.
 """
 
 from typing import NamedTuple
@@ -16,9 +14,6 @@ from amsfl.simulation import dispatch, event_queue
 from amsfl.simulation.event_queue import ServerMove, all_equal, rate_of
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
-
-AT_ONCE = 0.5  # seconds of work that are handed over in one piece: people watch, and may want to stop it
-RISKED = 4  # rounds at once where any of several trials may end in each of them
 
 
 class TrialPlan(NamedTuple):
@@ -43,26 +38,10 @@ class TrialPlan(NamedTuple):
 RoundPlan = dict[int, TrialPlan]  # by trial: one round of all that run
 
 
-def plan_rounds(setup: RunSetup, running: list[TrialState], at_most: int) -> list[RoundPlan]:
-    """The next round; several, up to trials' ends, where plans do not depend on results (`looks_ahead`)."""
-    foreseen = setup.looks_ahead
-    trials, plans = [trial.copy() for trial in running] if foreseen else running, list[RoundPlan]()
-    while trials and len(plans) < (at_most if foreseen else 1):
-        ready = _decide_together(setup, trials)
-        plan = {trial.index: _plan_trial(setup, trial, ready.get(trial.index)) for trial in trials}
-        plans.append(
-            {i: each._replace(after=each.after.copy()) for i, each in plan.items()} if foreseen else plan
-        )
-        trials = [trial for trial in trials if trial.status == "running"]
-    return plans
-
-
-def rounds_at_once(setup: RunSetup, running: list[TrialState], seconds: float) -> int:
-    """How many rounds to plan at once; `seconds` is what one of them took on this machine."""
-    early = (config.stop_at_target or config.stop_after for config in setup.configs)
-    risky = len(running) > 1 and any(early)
-    most = min(setup.engine.max_span, RISKED) if risky else setup.engine.max_span
-    return max(1, min(most, int(AT_ONCE / max(seconds, 1e-6))))
+def plan_rounds(setup: RunSetup, running: list[TrialState]) -> RoundPlan:
+    """The next round of every trial that runs."""
+    ready = _decide_together(setup, running)
+    return {trial.index: _plan_trial(setup, trial, ready.get(trial.index)) for trial in running}
 
 
 def _decide_together(setup: RunSetup, running: list[TrialState]) -> dict[int, Decision]:
@@ -105,8 +84,7 @@ def _is_whole(setup: RunSetup, move: ServerMove, version: int) -> bool:
     fresh = (jobs["number"] == version) & (jobs["version"] == version) & ~jobs["done"]
     any_size = setup.method.private_clients is not None  # whose cohorts have no fixed size
     full = any_size or len(jobs) == setup.cohort
-    alike = (all_equal(jobs[name]) for name in ("lr", "cut", "correction"))
-    return bool(full and fresh.all() and all(alike))
+    return bool(full and fresh.all() and all_equal(jobs["lr"]))
 
 
 def allowance(setup: RunSetup, trial: TrialState) -> Array | None:
@@ -125,15 +103,13 @@ def _decision(trial: TrialState, move: ServerMove) -> Decision:
     lr, predicted = rate_of(move.jobs["lr"]), reasons.pop("predicted_seconds")
     if not move.whole:
         predicted = move.seconds - trial.seconds["makespan"]
-    rest = (float(move.jobs[name][0]) for name in ("part", "cut", "correction"))
-    return Decision(move.jobs["steps"], lr, predicted, reasons, *rest)
+    return Decision(move.jobs["steps"], lr, predicted, reasons)
 
 
 def _seconds(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:
     """This round's seconds by both clocks; by `sum`, clients' own seconds add up."""
     if move.whole and setup.conditions[trial.index] is None:
-        costs = dispatch.costs_of(setup, trial.index, move.jobs)
-        return clock.round_seconds(costs, move.jobs["client"], move.jobs["steps"])
+        return clock.round_seconds(setup.costs[trial.index], move.jobs["client"], move.jobs["steps"])
     work = event_queue.join_jobs(move.jobs, move.dropped)
     lasted = move.seconds - trial.seconds["makespan"]
     return {"sum": float((work["arrives"] - work["started"]).sum()), "makespan": lasted}
@@ -142,8 +118,7 @@ def _seconds(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, 
 def _spent(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:
     """This round's joules, megabytes and cost, lost work included."""
     used, lost = ((some["client"], some["steps"]) for some in (move.jobs, move.dropped))
-    costs = dispatch.costs_of(setup, trial.index, event_queue.join_jobs(move.jobs, move.dropped))
-    return clock.spent(costs.accounts, used, lost)
+    return clock.spent(setup.costs[trial.index].accounts, used, lost)
 
 
 def _advance(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> None:
@@ -155,7 +130,6 @@ def _advance(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> None:
     jobs = plan.move.jobs
     for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
         trial.steps[who] += steps
-    trial.queue.taken |= dict.fromkeys(jobs["client"].tolist(), trial.round - 1)
     if is_over(setup, trial):
         trial.status = "finished"
     event_queue.tidy(trial.queue, trial.round)

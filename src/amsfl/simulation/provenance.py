@@ -40,14 +40,11 @@ def manifest(setup: RunSetup, first: Array) -> Manifest:
 
 
 def of_method(method: Method) -> MethodFacts:
-    strides, plain = method.arithmetic.stride is not None, method.plain_gradient_steps
     return MethodFacts(
         method.name,
         method.title,
         method.facts.note,
-        plain or method.arithmetic.second is not None,  # then rounds say when they are not
-        strides,
-        method.arithmetic.closing,
+        method.plain_gradient_steps,
     )
 
 
@@ -115,7 +112,6 @@ def machine(setup: RunSetup, first: Array) -> Json:
         mesh, shared = devices.mesh(), setup.config.shard_model > 1
         facts |= {"device": mesh.devices.flat[0].device_kind, "devices": int(mesh.devices.size)}
         facts |= {"devices that share a model": setup.config.shard_model} if shared else {}
-        facts |= {"kernels": True} if getattr(setup.engine, "kernels", False) else {}
     return facts
 
 

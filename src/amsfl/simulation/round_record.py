@@ -15,7 +15,6 @@ from amsfl.methods import Method
 from amsfl.planning.context import Decision, PlannerMemory
 from amsfl.record import RoundRecord
 from amsfl.record.schema import Array
-from amsfl.simulation import dispatch
 from amsfl.simulation.event_queue import ServerMove
 from amsfl.simulation.plan_round import RoundPlan
 from amsfl.simulation.setup import RunSetup
@@ -27,7 +26,6 @@ class TrialResult(NamedTuple):
 
     reading: Reading
     weighed: Json  # how much each of the cohort counts after each link of a rule
-    agreement: float  # of the uploads (protocol.agreement)
     uploads: Array | None  # deltas that the server moved with, [cohort, dim], where a ledger is kept
 
 
@@ -45,12 +43,10 @@ def result_by_trial(setup: RunSetup, outcome: Outcome, plan: RoundPlan) -> Round
     links = combine.link_names(rule) if rule and outcome.weighed else ()  # jax sorts a dict by its names
     counts = {name: np.asarray(outcome.weighed[name], float) for name in links}
     sent = np.asarray(outcome.deltas) if setup.config.worth else None
-    agreement = np.asarray(outcome.agreement, float)
     by_trial = {
         index: TrialResult(
             Reading(*(part[index] for part in reading)),
             {name: part[index] for name, part in counts.items()},
-            float(agreement[index]),
             None if sent is None else sent[index, : len(each.cohort)],
         )
         for index, each in plan.items()
@@ -86,7 +82,7 @@ def round_record(
         predicted_seconds=float(decision.predicted_seconds),
         cohort=taken.clients,
         steps=taken.steps,
-        lr=None if lr is None else float(np.mean(lr)) if isinstance(lr, np.ndarray) else float(lr),
+        lr=float(np.mean(lr)),
         readings={} if reading is None else {k: _finite(v) for k, v in reading._asdict().items()},
         mix=[share * counts[age] for share, age in zip(mix, taken.ages, strict=bool(mix))],
         weighed=_by_rule(taken.shares, taken.weighed),
@@ -107,7 +103,7 @@ def simulated_round(
     """The record of one trial's round."""
     own, index = plan[trial.index], trial.index
     jobs, ledger = own.move.jobs, setup.ledgers[index]
-    costs = dispatch.costs_of(setup, index, jobs)
+    costs = setup.costs[index]
     clients, steps, ages = jobs["client"], jobs["steps"], (trial.round - 1 - jobs["version"]).tolist()
     timeline = {} if setup.whole_rounds[index] else _timeline(own.move, ages)
     planned = clock.client_seconds(costs, clients, steps)
@@ -143,7 +139,7 @@ def simulated_round(
         round_seconds=own.seconds,
         metrics=scores.get(index, {}),
         bytes_up=setup.work.bytes_up * len(jobs),
-        bytes_down=_bytes_down(setup, own.move),
+        bytes_down=setup.work.bytes_down * (len(jobs) + len(own.move.dropped)),
         plan=explained,
         wall={"seconds": wall},
         epsilon=epsilon,
@@ -154,13 +150,6 @@ def simulated_round(
 def judged(memory: PlannerMemory) -> Json:
     """What the judge made of the last round, for a record."""
     return {"held_loss": memory.judge.held_loss, "verdict": Verdict(memory.judge.verdict).name.lower()}
-
-
-def _bytes_down(setup: RunSetup, move: ServerMove) -> float:
-    """Everybody who began was sent a model, and some a vector beside it."""
-    began = [move.jobs["vector"], move.dropped["vector"]]
-    vectors = sum(int(part.sum()) for part in began)
-    return setup.work.bytes_down * sum(map(len, began)) + setup.work.vector_bytes * vectors
 
 
 def _timeline(move: ServerMove, ages: list[int]) -> Json:

@@ -19,7 +19,7 @@ from amsfl.planning.learning import learn
 from amsfl.record import RoundRecord
 from amsfl.simulation import contributions, dispatch, stale_work
 from amsfl.simulation.detailed_scores import ranked
-from amsfl.simulation.plan_round import RoundPlan, plan_rounds, rounds_at_once
+from amsfl.simulation.plan_round import RoundPlan, plan_rounds
 from amsfl.simulation.round_record import RoundResult, TrialResult, result_by_trial, simulated_round
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
@@ -31,32 +31,20 @@ def rounds(
     setup: RunSetup, state: State, trials: list[TrialState]
 ) -> Iterator[tuple[State, list[tuple[TrialState, RoundRecord]]]]:
     """Run until every trial has ended; yield the state and trials' records after each move of the server."""
-    at_once = 1
     while running := [trial for trial in trials if trial.status == "running"]:
         started = time.perf_counter()
-        plans = plan_rounds(setup, running, at_once)  # who works how much: planning/, event_queue.py
-        states, results = run_rounds(setup, state, plans)  # local steps and the server's move: engines/
+        plan = plan_rounds(setup, running)  # who works how much: planning/, event_queue.py
+        state, result = run_round(setup, state, plan)  # local steps and the server's move: engines/
         if setup.learns:  # what readings say of the next plan: planning/
-            for plan, result in zip(plans, results, strict=True):
-                learn_from(setup, plan, result)
+            learn_from(setup, plan, result)
         if setup.judges:
-            states = follow_verdicts(setup, states, plans[-1])  # back to a better model: drift/judge.py
-        scores = evaluate(setup, states, plans)
-        wall = (time.perf_counter() - started) / len(plans)
-        at_once = rounds_at_once(setup, running, wall)
-        for nth, (plan, result, scored) in enumerate(zip(plans, results, scores, strict=True)):
-            state = state_after(setup, states, nth)
-            working = [trial for trial in running if trial.index in plan]
-            for trial in working:
-                if trial is not plan[trial.index].after:  # it was planned on a copy
-                    trial.catch_up(plan[trial.index].after)
-            end_trials(setup, state, working, plan, result, scored)
-            if setup.config.worth:  # whose uploads moved the model: contributions.py
-                contributions.follow(setup, state, working, plan, result)
-            wall_each = wall / len(working)
-            yield state, [(t, simulated_round(setup, t, plan, result, scored, wall_each)) for t in working]
-            if any(trial.status != plan[trial.index].after.status for trial in working):
-                break  # what was planned for those who ended is not to happen
+            state = follow_verdicts(setup, state, plan)  # back to a better model: drift/judge.py
+        scores = evaluate(setup, state, running)
+        end_trials(setup, state, running, plan, result, scores)
+        if setup.config.worth:  # whose uploads moved the model: contributions.py
+            contributions.follow(setup, state, running, plan, result)
+        wall = (time.perf_counter() - started) / len(running)
+        yield state, [(t, simulated_round(setup, t, plan, result, scores, wall)) for t in running]
 
 
 def begin(setup: RunSetup) -> tuple[State, list[TrialState]]:
@@ -68,23 +56,8 @@ def begin(setup: RunSetup) -> tuple[State, list[TrialState]]:
     return setup.engine.start(), trials
 
 
-def run_rounds(setup: RunSetup, state: State, plans: list[RoundPlan]) -> tuple[State, list[RoundResult]]:
-    """The states after these rounds, in the engine's own form (see `state_after`), and their results."""
-    if setup.looks_ahead:
-        first = next(iter(plans[0].values())).version
-        orders = [make_orders(setup, plan, first + nth) for nth, plan in enumerate(plans)]
-        states, outcomes = setup.engine.span(state, orders, first, keep=_keeps_uploads(setup))
-        return states, [result_by_trial(setup, *each) for each in zip(outcomes, plans, strict=True)]
-    state, result = _run_round(setup, state, plans[0])
-    return state, [result]
-
-
-def state_after(setup: RunSetup, states: State, nth: int) -> State:
-    """The state after one of the rounds of `run_rounds`."""
-    return setup.engine.at(states, nth) if setup.looks_ahead else states
-
-
-def _run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, RoundResult]:
+def run_round(setup: RunSetup, state: State, plan: RoundPlan) -> tuple[State, RoundResult]:
+    """The state after this round, in the engine's own form, and what the round came to."""
     for index, each in plan.items():
         if len(each.after.queue.jobs) or len(each.after.queue.arrived):
             stale_work.remember(setup, state, index, each)
@@ -114,14 +87,13 @@ def make_orders(setup: RunSetup, plan: RoundPlan, number: int) -> Orders:
     """The plan as arrays over all trials; trials that have ended get 0 steps, their models stay."""
     shape = (len(setup.configs), setup.cohort)
     cohort, steps = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
-    lr, rate_known, cut, correction = np.ones((4, shape[0]))
+    lr = np.ones(shape[0])
     for index, each in plan.items():
-        count, rate = len(each.cohort), each.decision.lr
+        count = len(each.cohort)
         cohort[index, :count], steps[index, :count] = each.cohort, each.decision.steps
-        lr[index], rate_known[index] = (each.decision.part, 0.0) if rate is None else (rate, 1.0)
-        cut[index], correction[index] = each.decision.cut, each.decision.correction
+        lr[index] = each.decision.lr
     weights = np.take_along_axis(setup.weights, cohort, axis=1)
-    orders = Orders(cohort, steps, lr, weights, rate_known, cut, correction)
+    orders = Orders(cohort, steps, lr, weights)
     if setup.method.private_clients is not None:
         drawn = [dispatch.draw_by_chance(setup, seed, number) for seed in setup.task.seeds]
         present = np.stack([np.isin(who, some) for who, some in zip(cohort, drawn, strict=True)])
@@ -142,7 +114,6 @@ def learn_from(setup: RunSetup, plan: RoundPlan, result: RoundResult) -> None:
             each.cohort,
             each.decision,
             setup.attackers.report(index, each.cohort, result.by_trial[index].reading),  # as clients report
-            result.by_trial[index].agreement,
         )
         for index, each in plan.items()
     ]
@@ -164,29 +135,24 @@ def models_of(setup: RunSetup, state: State) -> Matrix:
     return np.asarray(setup.engine.models_to_host(setup.engine.models(state)))
 
 
-def evaluate(setup: RunSetup, states: State, plans: list[RoundPlan]) -> list[Scores]:
-    """For every round the metrics of trials that are due, by split: as often as set, and at the end."""
-    count, often = len(setup.configs), setup.config.eval_every
-    scores: list[Scores] = []
-    places: dict[str, list[tuple[int, int]]] = {split: [] for split in setup.task.evals}
-    for nth, plan in enumerate(plans):
-        trials = [each.after for each in plan.values()]
-        due = [trial for trial in trials if trial.round % often == 0 or trial.status != "running"]
-        scores.append({trial.index: {} for trial in due})
-        rare = bool(due) and due[0].round % (often * setup.config.test_every) == 0
-        for split, some in places.items():
-            now = [t for t in due if split == "holdout" or rare or t.status != "running"]
-            some += [(nth, trial.index) for trial in now]
-    models: Array = setup.engine.models(states) if any(places.values()) else None
-    for split, some in places.items():
-        if not some:
+def evaluate(setup: RunSetup, state: State, trials: list[TrialState]) -> Scores:
+    """The metrics of trials that are due, by split: as often as set, and at the end."""
+    often = setup.config.eval_every
+    due = [trial for trial in trials if trial.round % often == 0 or trial.status != "running"]
+    scores: Scores = {trial.index: {} for trial in due}
+    if not due:
+        return scores
+    rare = due[0].round % (often * setup.config.test_every) == 0
+    models: Array = setup.engine.models(state)
+    for split in setup.task.evals:
+        now = [t.index for t in due if split == "holdout" or rare or t.status != "running"]
+        if not now:
             continue
-        sums = setup.engine.evaluate(models, split, [nth * count + index for nth, index in some])
-        for (nth, index), each in zip(some, metrics(sums), strict=True):
-            scores[nth][index][split] = each
+        for index, each in zip(now, metrics(setup.engine.evaluate(models, split, now)), strict=True):
+            scores[index][split] = each
             if setup.score.ranks:
-                model = setup.engine.models_to_host(models[nth * count + index])
-                scores[nth][index][split] |= ranked(setup, model, split)
+                model = setup.engine.models_to_host(models[index])
+                scores[index][split] |= ranked(setup, model, split)
     return scores
 
 

@@ -22,7 +22,7 @@ from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.limits import check_limits
 from amsfl.settings.privacy import budgets_of, check_public, mechanism_of, private_settings
-from amsfl.settings.round_ends import check_everyone, conditions_of, for_rounds, shared_round_end
+from amsfl.settings.round_ends import check_everyone, conditions_of, shared_round_end
 from amsfl.simulation import attackers
 from amsfl.simulation.attackers import Attackers
 from amsfl.simulation.components import (
@@ -78,7 +78,6 @@ class RunSetup(NamedTuple):
     whole_rounds: list[bool]  # of each trial: every round is one cohort, and all of it arrives
     learns: bool  # whether rounds change what the next ones are planned by
     judges: bool  # whether the server may go back to an older model
-    looks_ahead: bool  # whether plans follow from the settings, and the engine gains from several at once
     row_scores: RowScorer | None = None  # of models, where a ledger of contributions is kept
 
     @property
@@ -117,7 +116,6 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     policy = planner.policy_of(config, method, own.policy)
     end = shared_round_end(configs, method, config.cohort or clients, own.round_end)
     check_everyone(method, end, config.cohort or clients, clients)
-    method = for_rounds(config, method, end, clients)
     loss = loss_of(config, dataset, method)
     partitions = [
         data.partition(
@@ -202,8 +200,6 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     stale = end.weight if end.overlap else None
     whole_rounds = [each is None and end.waits_for_all for each in conditions]
     plans_anew = learns(method, policy)
-    by_chance = method.private_rows is not None or method.private_clients is not None  # who takes part
-    unforeseen = plans_anew or method.facts.cooling or by_chance
     return RunSetup(
         config,
         list(configs),
@@ -233,6 +229,5 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         whole_rounds,
         plans_anew,
         method.judges,
-        engine.max_span > 1 and all(whole_rounds) and not unforeseen,
         holdout_scorer(job) if config.worth else None,
     )

@@ -104,10 +104,7 @@ def _compute_together(
     jobs = join_jobs(*turn.values())
     trial = np.repeat(list(turn), [len(mine) for mine in turn.values()])
     room = program_rows(len(jobs), max(len(setup.configs) * setup.places, len(jobs)))
-    unknown = np.isnan(jobs["lr"])
-    lr = np.where(unknown, jobs["part"], jobs["lr"])
-    rest = (jobs[name] for name in ("cut", "correction", "number"))
-    columns = (trial, jobs["client"], jobs["steps"], lr, ~unknown, *rest)
+    columns = (trial, *(jobs[name] for name in ("client", "steps", "lr", "number")))
     began = [
         np.concatenate([queues[index].table[name][mine["place"]] for index, mine in turn.items()])
         for name in BEGAN
@@ -163,13 +160,12 @@ def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> TrialR
         words = setup.attackers.words(setup.task.seeds[trial], version, clients)
         attackers = setup.attackers.forging(version, trial, clients), words
     reading = Reading(*table["reading"][jobs["place"]].T)
-    taken = reading if reading.grad_sq.any() else None  # where clients take them
     history = state.history[trial, clients]
-    cohort = protocol.CohortWork(uploads, weights, steps, attackers, taken, history=history)
-    moved, fresh, weighed, history, agreement = protocol.settle(method, anchor, server, cohort)
+    cohort = protocol.CohortWork(uploads, weights, steps, attackers, history=history)
+    moved, fresh, weighed, history = protocol.settle(method, anchor, server, cohort)
     state.history[trial, clients] = history
     state.step[trial] = moved - anchor
     state.anchor[trial], state.server[trial] = moved, fresh
     deltas = np.stack([each.delta for each in uploads])
     known = Reading(*(np.asarray(part, float) for part in reading))
-    return TrialResult(known, weighed, float(agreement), deltas)
+    return TrialResult(known, weighed, deltas)

@@ -72,11 +72,11 @@ def run_notes(config: Training, state: Any, ledger: Ledger, begun: Sequence[int]
     """What must be said of privacy and of the judge; `state`: a trial's, or a real server's, whose clients
     have `begun` so many steps."""
     spent = ledger.exhausted(ledger.units(begun, state.round))
-    rate, by_data = state.memory.rate, private_settings(config).stops_by_data
+    by_data = private_settings(config).stops_by_data
     return [
         f"Every client's epsilon was spent after {state.round} rounds." if spent else "",
         no_claim(ledger, by_data),
-        drift.describe(state.memory.judge, rate.first, rate.lr),
+        drift.describe(state.memory.judge),
     ]
 
 
@@ -137,7 +137,6 @@ def verdict(
         "judge": method.judges,
         "returns": len(judge.backs),
         "restarts": len(judge.restarts),
-        "branch": judge.branched,
         "rule": "" if method.combine is None else method.combine.name,
     }
     return {"guard": guard, **forecast._asdict()}

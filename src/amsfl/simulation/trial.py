@@ -1,13 +1,11 @@
 """Where one trial stands: all that a checkpoint keeps besides arrays."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from amsfl import clock
 from amsfl.planning.context import PlannerMemory
 from amsfl.simulation.event_queue import EventQueue
 from amsfl.worth import ContributionLedger
-
-PLANNED = ("memory", "round", "seconds", "steps", "status", "spent", "queue")  # what planning a round changes
 
 
 @dataclass
@@ -35,18 +33,3 @@ class TrialState:
     def steps_begun(self) -> list[int]:
         """Every client's steps, those under way or lost included."""
         return [self.queue.begun.get(client, 0) for client in range(len(self.steps))]
-
-    def copy(self) -> "TrialState":
-        """For a plan that may be thrown away."""
-        queue = replace(
-            self.queue,
-            numbers=dict(self.queue.numbers),
-            reasons=dict(self.queue.reasons),
-            begun=dict(self.queue.begun),
-            taken=dict(self.queue.taken),
-        )
-        return replace(self, seconds=dict(self.seconds), steps=list(self.steps), queue=queue)
-
-    def catch_up(self, planned: "TrialState") -> None:
-        """Take over what planning changed in a copy; what else the trial came to is its own."""
-        vars(self).update({name: getattr(planned, name) for name in PLANNED})

@@ -139,7 +139,7 @@ def _units(base: JsonMapping, grid: ForecastGrid, clients: int) -> tuple[list[Fo
             trials = [
                 make_config({**own, "steps": count, "lr": lr, "seed": seed})
                 for count in ([one.steps] if planned else grid.steps)
-                for lr in ([one.lr] if method.facts.own_rate else grid.rates)
+                for lr in ([None] if method.judges else grid.rates)
                 for seed in range(one.seed, one.seed + grid.seeds)
             ]
             units.append(ForecastUnit(name, resolved.name, trials))
@@ -154,7 +154,7 @@ def _run(unit: ForecastUnit, dataset: Dataset, best: float) -> list[ForecastRow]
     summaries = [result.summary for result in run_batch(trials, CustomParts(dataset=dataset))]
     rows: dict[tuple[int, float], ForecastRow] = {}
     for config, summary in zip(trials, summaries, strict=True):
-        steps, lr = None if planned else config.steps, None if method.facts.own_rate else config.lr
+        steps, lr = None if planned else config.steps, config.lr
         fresh = ForecastRow(unit.method, method.title or unit.method, unit.round_end, steps, lr, [], [])
         row = rows.setdefault((config.steps, config.lr), fresh)
         row.seconds.append(summary.seconds_to_target)

@@ -69,7 +69,7 @@ def keys_to_search(study: Study, entry: str, fixed: Collection[str] = ()) -> lis
     method = method_of(config, own)
     policy = policy_of(config, method, own.policy)
     plans = not policy.steps or policy.readings or policy.spends
-    chosen = {"lr": method.facts.own_rate or "lr" in fixed, "steps": plans or "steps" in fixed}
+    chosen = {"lr": method.judges or "lr" in fixed, "steps": plans or "steps" in fixed}
     return [key for key, is_chosen in chosen.items() if not is_chosen]
 
 
