@@ -27,11 +27,15 @@ class Upload(NamedTuple):
 
 
 class Total(NamedTuple):
-    """What the server aggregates: the cohort's uploads, mixed and summed."""
+    """What the server aggregates: the cohort's uploads, mixed and summed.
+
+    `age` is how often the server had moved since this work began, on average; 0 in synchronous rounds.
+    """
 
     delta: Array
     extra: Array
     delta_sq: Array
+    age: Array = 0.0
 
 
 class Reading(NamedTuple):

@@ -3,7 +3,8 @@
 Every client has a reference loss: that of its held-back rows when they were last better. The same clients are
 compared with themselves, so that partial cohorts say nothing by who is in them:
 
-    d_i = L_i - ref_i;  d = sum q_i d_i;  base = sum q_i ref_i;  se = sqrt(sum q_i^2 (d_i - d)^2)
+    d_i = L_i - ref_i;  d = sum q_i d_i;  base = sum q_i ref_i
+    se = sqrt(sum q_i^2 (d_i - d)^2/(1 - sum q_i^2))
     better:  d < 0 (or nobody has a reference): this anchor is the best one, references are this round's,
              passes double
     worse:   d > se: passes halve
@@ -12,7 +13,8 @@ compared with themselves, so that partial cohorts say nothing by who is in them:
 
 A round that is not finite goes back at once with a quarter of the rate. A network that says the same of every
 held-back row in two rounds running is dead: it begins again from the first model, with a quarter of the rate.
-Where nobody holds rows back there is nothing to judge by, and rate and passes stay.
+Rows tell of the model that a client began from. Where none tells of this round's anchor (nobody holds rows
+back, all work is older) there is nothing to judge by, and rate and passes stay.
 """
 
 from collections.abc import Callable
@@ -52,7 +54,7 @@ def new_judge(clients: int) -> Judge:
 def describe(judge: Judge) -> str:
     """What the judge did in a run, as a sentence; "" where it did nothing."""
     if judge.rounds and judge.held_loss is None:
-        return "No client held rows back, so nobody judged: the learning rate and passes stayed as they were."
+        return "No held-back rows told of the newest model, so nobody judged: rate and passes stayed as they were."
     if not (judge.backs or judge.restarts):
         return ""
     rounds = ", ".join(map(str, (*judge.backs, *judge.restarts)[:10]))
@@ -125,7 +127,9 @@ def _compared(
     share = weights[both] / weights[both].sum()
     change = modest(held[both] - before[both])
     mean, base = float(share @ change), float(share @ before[both])
-    return mean, base, float(np.sqrt((share**2 * (change - mean) ** 2).sum()))
+    spare = 1 - (share**2).sum()  # of one client nobody knows how sure
+    error = np.sqrt((share**2 * (change - mean) ** 2).sum() / spare) if spare > 0 else np.inf
+    return mean, base, float(error)
 
 
 def _back(now: Judge, factor: float) -> Judge:

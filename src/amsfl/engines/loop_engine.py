@@ -115,7 +115,7 @@ class LoopEngine:
         if self.method.private_clients is not None:
             private = dtype(np.asarray(orders.largest)[trial]), partial(self._drawn, trial, number)
         history, counts = state.history[mine], np.maximum(steps, 1)
-        cohort = CohortWork(uploads, weights, counts, attackers, private, history)
+        cohort = CohortWork(uploads, weights, counts, attackers, private, history=history)
         moved, fresh, weighed, history = protocol.settle(self.method, anchor, server, cohort)
         state.anchor[trial], state.server[trial], state.step[trial] = moved, fresh, moved - anchor
         state.history[mine] = history

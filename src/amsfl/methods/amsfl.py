@@ -16,6 +16,9 @@ def amsfl(momentum: float = NUMBERS.momentum, balance: float = NUMBERS.balance, 
     x+ = a + sum_i u_i d_i,   u_i = p_i t_i^-balance sum_j p_j t_j^balance
     a+ = x+ + m (x+ - x),   m = min(q/(q + 3), momentum),   q: rounds since the start or the last return
 
+    Work that is k moves old is itself a momentum of 1 - 1/(1 + k) (Mitliagkas et al. 2016, arXiv 1605.09774),
+    so m is at most 1 - (1 - momentum)(1 + k).
+
     x is scored. The judge (drift/judge.py) goes back to the best anchor where rows that clients hold back say
     so. momentum=0, balance=0 and judge=0 switch these parts off; all off, FedAvg is left, with planned steps.
 
@@ -96,7 +99,8 @@ def accelerated(inner: Arithmetic, momentum: Number) -> Arithmetic:
         whole = (0 * total.delta).sum() == 0  # NaN and infinity times 0 are not 0
         x = anchor + where(whole, total.delta, 0 * anchor)
         run = old.run + 1
-        following = x + clip(run / (run + NUMBERS.delay), 0.0, momentum) * (x - old.x)
+        most = clip(1 - (1 - momentum) * (1 + total.age), 0.0, momentum)
+        following = x + clip(run / (run + NUMBERS.delay), 0.0, most) * (x - old.x)
         return following, join(*old._replace(x=x, sent=anchor, run=run))
 
     def model(anchor: Vector, server: Vector) -> Vector:

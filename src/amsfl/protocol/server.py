@@ -22,6 +22,7 @@ class CohortWork(NamedTuple):
     steps: Vector  # what each client did, in that precision, too
     attackers: Attackers = None  # of a simulation
     private: tuple[Number, Draw] | None = None  # the largest share of all clients, and the server's noise
+    age: Number = 0.0  # moves of the server since this work began, on average
     history: Vector | None = None  # [n, ...] what the method's rule remembers of them; None: nothing yet
 
 
@@ -66,7 +67,7 @@ def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -
 
 def combine_work(method: Method, server: Vector, cohort: CohortWork) -> CombinedWork:
     """What the server moves by."""
-    uploads, weights, steps, attackers, private, history = cohort
+    uploads, weights, steps, attackers, private, age, history = cohort
     weighed: Weighed = {}
     if method.private_clients is not None and private is not None:
         sent = forge(method, stack_uploads(uploads, weights), weights, steps, attackers)
@@ -76,7 +77,7 @@ def combine_work(method: Method, server: Vector, cohort: CohortWork) -> Combined
     else:
         stacked = stack_uploads(uploads, weights)
         total, weighed, history = combine_uploads(method, stacked, weights, steps, attackers, history)
-    return CombinedWork(Total(*total), server, weighed, history)
+    return CombinedWork(Total(*total, age), server, weighed, history)
 
 
 def weigh_by_age(method: Method, sent: Upload, worth: Number, anchor: Vector, began: Vector | None) -> Upload:

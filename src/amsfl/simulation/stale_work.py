@@ -161,11 +161,15 @@ def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> TrialR
         attackers = setup.attackers.forging(version, trial, clients), words
     reading = Reading(*table["reading"][jobs["place"]].T)
     history = state.history[trial, clients]
-    cohort = protocol.CohortWork(uploads, weights, steps, attackers, history=history)
+    cohort = protocol.CohortWork(
+        uploads, weights, steps, attackers, age=float(np.mean(version - jobs["version"])), history=history
+    )
     moved, fresh, weighed, history = protocol.settle(method, anchor, server, cohort)
     state.history[trial, clients] = history
     state.step[trial] = moved - anchor
     state.anchor[trial], state.server[trial] = moved, fresh
     deltas = np.stack([each.delta for each in uploads])
-    known = Reading(*(np.asarray(part, float) for part in reading))
+    known = Reading(*(np.array(part, float) for part in reading))
+    for judged in (known.held_loss, known.spread):
+        judged[jobs["version"] < version] = np.nan  # of an older model
     return TrialResult(known, weighed, deltas)
