@@ -100,7 +100,7 @@ def settle_body(method: Method, layout: ModelLayout, slots: int) -> Callable[...
                 summed = partial(_private_sum, method, layout, number)
                 total, before = jax.vmap(summed)(stacked, orders.weights, before, orders.largest, seeds)
         shaped, ran = results.readings.T.reshape(-1, trials, cohort), orders.steps > 0
-        whole = Total(layout.clean(total.delta), layout.clean(total.extra), total.delta_sq)
+        whole = Total(layout.clean(total.delta), layout.clean(total.extra), total.delta_sq, jnp.zeros(trials))
         moved, server = jax.vmap(method.arithmetic.aggregate)(
             state.anchor, whole, orders.weights, counts, before
         )
