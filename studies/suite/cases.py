@@ -211,6 +211,23 @@ FRESH8 = (
     Case("olives-noise", "olives", "mlp:32", 5, "dirichlet:0.5", ("mild", "far"), labels="random:0.2"),
     Case("anglers", "anglers", "softmax", 10, "shards:2", ("wild", "wan")),
 )
+NEW = (
+    Case("states", "states", "mlp:32", 51, "column", (NEAR, "far"), cohort=12),
+    Case("joy", "joy", "mlp", 9, "column", ("wild", "far"), batch=64),
+    Case("injuries-pair", "injuries", "mlp", 10, "dirichlet:0.5", (NEAR, "wan"), labels="pair:0.25"),
+    Case("mothers-noise", "mothers", "mlp:32", 20, "dirichlet:0.3", (NEAR, "far"), 8, labels="random:0.3"),
+    Case("sums-few", "sums", "mlp:32", 8, "dirichlet:1", ("mild", "far"), batch=8),
+    Case("routes", "routes", "mlp", 4, "column", ("mild", "wan")),
+    Case("colleges", "colleges", "mlp", 15, "dirichlet:0.5", ("wild", "wan"), cohort=5),
+    Case("maths", "maths", "softmax", 10, "shards:2", (NEAR, "far")),
+    Case("lawmakers", "lawmakers", "mlp", 10, "dirichlet:0.5", ("mild", "far")),
+    Case("meals", "meals", "mlp:32", 15, "column", (NEAR, "wan"), cohort=5),
+    Case("meters", "meters", "mlp:32", 8, "shards:2", ("wild", "far"), batch=16),
+    Case("clocks-cnn", "clocks", "cnn:4", 30, "shards:2", (NEAR, "far"), cohort=10),
+    Case("clocks-noise", "clocks", "mlp", 20, "dirichlet:0.3", ("mild", "wan"), labels="random:0.3"),
+    Case("polygons-cnn", "polygons", "cnn:8", 24, "column", (NEAR, "far"), cohort=6),
+    Case("polygons", "polygons", "mlp", 24, "column", (NEAR, "wan")),
+)
 FEW_LABELS = (
     Case("digits-labels2", "digits", "mlp:32", 10, "labels:2", (NEAR, "far")),
     Case("digits-labels3", "digits", "mlp:32", 10, "labels:3", (NEAR, "far")),
@@ -228,7 +245,7 @@ MNIST_LABELS = tuple(
 )
 # fmt: on
 AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2, "fresh3": FRESH3, "fresh4": FRESH4, "fresh5": FRESH5}
-AFTERWARDS |= {"fresh6": FRESH6, "fresh7": FRESH7, "fresh8": FRESH8}
+AFTERWARDS |= {"fresh6": FRESH6, "fresh7": FRESH7, "fresh8": FRESH8, "new": NEW}
 BESIDE = AFTERWARDS | {"few-labels": FEW_LABELS, "mnist-labels": MNIST_LABELS}  # all that is in neither half
 BY_NAME = {case.name: case for some in (CASES, *BESIDE.values()) for case in some}
 

@@ -10,6 +10,7 @@ from amsfl.data import Dataset, partition
 
 from .cases import ROWS, Case
 from .fresh_sources import FRESH_SETS
+from .new_sources import NEW_SETS
 from .sources import Folders, sources
 from .tables import Table
 
@@ -20,7 +21,7 @@ NOISE_SEED = 5
 
 def case_data(case: Case, folders: Folders) -> Dataset:
     """What the case runs on."""
-    every = {**sources(folders), **FRESH_SETS}
+    every = {**sources(folders), **FRESH_SETS, **NEW_SETS}
     return apply_case(read_set(case.data, every[case.data]()), case)
 
 

