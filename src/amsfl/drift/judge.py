@@ -53,8 +53,8 @@ def new_judge(clients: int) -> Judge:
 
 def describe(judge: Judge) -> str:
     """What the judge did in a run, as a sentence; "" where it did nothing."""
-    if judge.rounds and judge.held_loss is None:
-        return "No held-back rows told of the newest model, so nobody judged: rate and passes stayed as they were."
+    if judge.rounds and np.isnan(judge.reference).all() and not judge.backs:
+        return "No held-back rows told of the newest model, so nobody judged: rate and passes stayed."
     if not (judge.backs or judge.restarts):
         return ""
     rounds = ", ".join(map(str, (*judge.backs, *judge.restarts)[:10]))

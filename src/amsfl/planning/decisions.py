@@ -113,7 +113,7 @@ def _pose_anew(context: PlannerContext, request: PlanRequest) -> PosedProblem:
 
 
 def _signals(context: PlannerContext, request: PlanRequest) -> schedule.Signals:
-    config, memory, number = context.config, request.memory, request.number
+    _config, memory, number = context.config, request.memory, request.number
     own = context.steps[request.cohort]
     signals = memory.reported.signals(number, round(own.mean()), memory.lr)._replace(own_steps=own)
     if context.stale is None:
