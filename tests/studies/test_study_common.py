@@ -7,7 +7,6 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-import robustness
 from federation_small import SMALL, own_data
 
 from amsfl.core import UserError
@@ -64,12 +63,11 @@ def test_results_are_kept_and_shown(tmp_path, capsys):
 
 
 def test_flags_are_fields():
-    flags = ["--attackers", "1,3", "--rounds", "5", "--only-report", "--out", "here"]
-    chosen = common.parse(robustness.Settings, flags)
-    assert (chosen.attackers, chosen.rounds, chosen.only_report) == ((1, 3), 5, True)
-    assert chosen.out == Path("here") and chosen.every_seed() == range(100, 103)
+    chosen = common.parse(common.StudySettings, ["--seeds", "5", "--only-report", "--out", "here"])
+    assert (chosen.seeds, chosen.only_report) == (5, True)
+    assert chosen.out == Path("here") and chosen.every_seed() == range(100, 105)
     with pytest.raises(SystemExit):
-        common.parse(robustness.Settings, ["--attackers", "one"])
+        common.parse(common.StudySettings, ["--seeds", "one"])
 
 
 def test_a_mistake_is_a_sentence(capsys):
@@ -77,7 +75,7 @@ def test_a_mistake_is_a_sentence(capsys):
         raise UserError("No.")
 
     with pytest.raises(SystemExit) as end:
-        common.main(robustness.Settings, refuse, [])
+        common.main(common.StudySettings, refuse, [])
     assert end.value.code == 2 and capsys.readouterr().err.endswith(": No.\n")
 
 
@@ -89,8 +87,9 @@ def test_every_script_explains_its_settings(name, capsys):
     assert "--only-report" in shown and "--out" in shown and "python studies/" in shown
 
 
+@pytest.mark.slow
 def test_a_script_and_the_suite_run_as_they_stand(tmp_path):
-    for script in (STUDIES / "audit.py", STUDIES / "suite"):
+    for script in (STUDIES / "tables.py", STUDIES / "suite"):
         command = [sys.executable, script, "--only-report", "--out", tmp_path / script.stem]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0 and ".md" in done.stdout, done.stderr
