@@ -168,7 +168,7 @@ def present(
     """
     import matplotlib
 
-    from amsfl.report.draw import style
+    from amsfl.report import style
 
     rows = tables[0].rows if rows is None else rows
     folder.mkdir(parents=True, exist_ok=True)
@@ -178,9 +178,9 @@ def present(
     data.write_text(dumps(rows, indent=1), encoding="utf-8")
     if draw and rows:
         with matplotlib.rc_context(style.RC):
-            figure = draw(rows)
-            vector.write_text(style.to_svg(figure), encoding="utf-8")
-            picture.write_bytes(style.to_png(figure))
+            drawn = style.render(folder.name, "", "", draw(rows))
+        vector.write_text(drawn.svg, encoding="utf-8")
+        picture.write_bytes(drawn.png)
     Console(width=140, markup=False, highlight=False).print(Markdown(text))
     print(page)
 

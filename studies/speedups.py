@@ -172,8 +172,8 @@ def figure(rows: Sequence[Row]) -> "Figure":
     """A line for each comparison; a dot with its interval for each target, worst to best thin."""
     from matplotlib.lines import Line2D
 
-    from amsfl.report.draw import style
-    from amsfl.report.draw.drawing import canvas, legend
+    from amsfl.report import style
+    from amsfl.report.style import canvas, legend
 
     pairs = list(dict.fromkeys((row["who"], row["against"]) for row in rows))
     targets = sorted({row["target"] for row in rows})

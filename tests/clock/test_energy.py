@@ -84,9 +84,7 @@ def test_a_limit_on_what_nobody_knows_is_said_before_anything_runs(sites):
         run("mild", joules=20.0)
 
 
-def test_time_against_energy_is_drawn_where_there_is_a_target(sites, tmp_path: Path):
+def test_a_report_has_the_energy_of_the_run_and_to_the_target(sites, tmp_path: Path):
     run(sites, out=tmp_path / "run")
-    for target, there in ((None, False), (0.5, True)):
-        page = write([tmp_path / "run"], tmp_path / f"to-{target}", target)
-        assert (page.parent / "energy.svg").exists() == there
-        assert ("Time and energy" in page.read_text(encoding="utf-8")) == there
+    page = write([tmp_path / "run"], tmp_path / "report", 0.5).read_text(encoding="utf-8")
+    assert "<span>Joules</span>" in page and "<span>Joules to 50%</span>" in page

@@ -19,9 +19,9 @@ from amsfl.flower.server import costs
 from amsfl.flower.server.options import ServerOptions
 from amsfl.flower.server.server import FlowerServer
 from amsfl.record import read_run
-from amsfl.report.measure.describe import describe
-from amsfl.report.measure.read import read
-from amsfl.report.tabulate.contents import tables
+from amsfl.report.comparison import compare
+from amsfl.report.read import read
+from amsfl.report.tables import clients
 from amsfl.simulation import serve_config
 
 DIGITS = data.load("digits")
@@ -71,11 +71,9 @@ def test_record_and_report_say_who_was_refused_or_weighed_down_and_why(tmp_path:
         assert np.argmin(record.weighed["multikrum:1"]) == record.cohort.index(4)
         assert record.weighed["multikrum:1"][-1] < 1e-6
     assert [item["client"] for item in records[1].plan["refused"]] == [3] and 3 not in records[1].cohort
-    (found,) = (table for table in tables(describe(read([out]))) if table.name == "doubted")
-    rows = [row.values for row in found.rows]
-    assert [row["refused"] for row in rows] == [0, 0, 0, 1, 0] and "not finite" in rows[3]["why"]
-    assert rows[4]["low"] == 3 and rows[4]["link"] == "multikrum:1"
-    assert rows[4]["counted"] < 0.1 < min(row["counted"] for row in rows[:3])
+    frame = clients(compare(read([out]))).frame
+    assert frame["refused"].tolist() == [0, 0, 0, 1, 0] and "not finite" in frame["why"][3]
+    assert frame["counted"][4] < 0.1 < frame["counted"][:3].min()
 
 
 def test_running_statistics_are_a_middle_where_clients_are_doubted() -> None:
@@ -156,9 +154,8 @@ def test_a_lying_supernode_among_five_is_weighed_down_on_record_and_in_the_repor
         ]
         np.testing.assert_allclose(counts[1:], [0.2, 0], atol=1e-6)
         assert counts[0] > 0.9, "a million rows, bounded by a hundred times the others'"
-    (table,) = (each for each in tables(describe(read([tmp_path / "ruled"]))) if each.name == "doubted")
-    liar = table.rows[4].values
-    assert (liar["low"], liar["link"]) == (3, "cap:0.2") and liar["counted"] < 1e-6 < liar["claimed"]
+    liar = clients(compare(read([tmp_path / "ruled"]))).frame.loc[4]
+    assert liar["counted"] < 1e-6 < liar["claimed"]
     ruled, plain = (load_file(tmp_path / name / "model.safetensors") for name in found)
     gone = 1 - 0.5 ** (3 * 3)  # halfway in every step
     np.testing.assert_allclose(np.concatenate([*ruled.values()]), gone * np.array([1, 2, 3]), atol=0.05)

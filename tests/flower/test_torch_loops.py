@@ -25,8 +25,8 @@ from amsfl.flower.client.torch_optimizer import PlainStepCounter
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.planning.planner import Decision, Planner, PlannerMemory
 from amsfl.record import read_run
-from amsfl.report.measure.read import read
-from amsfl.report.write.folder import compose
+from amsfl.report.page import compose
+from amsfl.report.read import read
 
 torch.set_num_threads(1)
 RNG = np.random.default_rng(3)
@@ -558,8 +558,8 @@ def test_metrics_of_ones_own_are_means_by_rows_finite_and_few(tmp_path: Path) ->
     assert scores["first"] == pytest.approx(float(sum(firsts)) * 8 / 56, rel=1e-5)
     assert "nothing" not in scores and len(records[0].plan["notes"]) == 6
     assert read_run(tmp_path / "run").rounds[0].metrics == records[0].metrics
-    table = compose(read([tmp_path / "run"]))["own.csv"].decode()
-    assert "training, step" in table and "0.7143" in table
+    table = compose(read([tmp_path / "run"]))["table3.csv"].decode()
+    assert "training, step" in table and "0.714285" in table
     looped = torch_loop_client(linear, loop, lambda context: 24)
     found = served(looped, rounds=1)[1][0]
     assert found.metrics["training"]["a"] == 1.0 and len(found.metrics["training"]) == 32 + 1

@@ -1,7 +1,7 @@
 """Records made by hand, for the tests of reports: no training, every number known."""
 
-from amsfl.record import RoundRecord, Summary
-from amsfl.report.measure.read import FinishedTrial, ReportSource, Series
+from amsfl.record import Manifest, MethodFacts, RoundRecord, StudyRecord, Summary, TrialRecord
+from amsfl.report.read import Source
 
 HOSTILE = [
     '"><img src=x onerror=hacked()>',
@@ -15,23 +15,18 @@ HOSTILE = [
 ]
 
 
-def trial(
-    scores, seed=0, seconds=None, clients=2, steps=None, status="finished", recall=(1.0, None), read=True
-):
+def trial(scores, seed=0, clients=2, steps=None, status="finished", recall=(1.0, None)):
     """One evaluation a round (None: none); a round takes two seconds and 1.5 MB."""
     rounds = [
         RoundRecord(
             round=k + 1,
-            seconds={"sum": (seconds or range(2, 9999, 2))[k], "makespan": 0.5 * (k + 1)},
+            seconds={"sum": 2.0 * (k + 1), "makespan": 0.5 * (k + 1)},
             metrics={} if score is None else {"holdout": {"accuracy": score, "macro_f1": 0.0}},
             cohort=list(range(clients)),
             steps=steps[k] if steps else [5] * clients,
             lr=0.1,
             bytes_up=5e5,
             bytes_down=1e6,
-            readings={"grad_sq": [4.0] * clients, "diff_sq": [1.0, 9.0] + [1.0] * (clients - 2)}
-            if read
-            else {},
         )
         for k, score in enumerate(scores)
     ]
@@ -57,27 +52,28 @@ def trial(
         bytes_up=sum(r.bytes_up for r in rounds),
         bytes_down=sum(r.bytes_down for r in rounds),
     )
-    return FinishedTrial(seed, seed, summary, rounds)
+    return TrialRecord("", seed, seed, summary, rounds, {})
 
 
-def series(key, trials, **settings):
-    base = {"clock": "sum", "seconds": 100, "clients": 2, "partition": "iid", "profile": "mild"}
-    return Series(key, key, key, base | settings, trials, "")
+def entry(key, scores, seeds=5, **settings):
+    """A method's trials, which differ a little from seed to seed, by no rule that methods share."""
+    wobble = [0.0, 0.001, 0.003, 0.002, 0.004]
+    return key, settings, [trial([s - wobble[seed % 5] for s in scores], seed) for seed in range(seeds)]
 
 
-def source(*entries, folder="study", title="A study", data=None, clients=None, **settings):
-    about = {
-        "name": "digits",
-        "synthetic": False,
-        "note": "",
-        "classes": ["one", "two"],
-        "eval_rows": {"holdout": 900},
-    }
-    whole = {
-        "data": about | (data or {}),
+def source(*entries, folder="study", data=None, clients=None, run=None, notes=None, **study):
+    """A study's folder; an entry is (name, settings, trials)."""
+    about = {"name": "digits", "synthetic": False, "note": "", "classes": ["one", "two"]}
+    settings = {
+        "title": "A study",
+        "kind": "compare",
+        "trials": max(len(trials) for _, _, trials in entries),
+        "reference": entries[0][0],
+        "data": about | {"eval_rows": {"holdout": 900}} | (data or {}),
         "clients": clients or {},
-        "run": {"partition": "iid"},
-        "methods": {},
+        "run": {"seconds": 100, "clients": 2, "partition": "iid", "profile": "mild"} | (run or {}),
+        "methods": {key: own for key, own, _ in entries},
     }
-    planned = max(len(entry.trials) for entry in entries)
-    return ReportSource(folder, title, "compare", planned, entries[0].key, whole | settings, list(entries))
+    facts = {key: MethodFacts(key, key, (notes or {}).get(key, "")) for key, _, _ in entries}
+    manifest = Manifest("study", 0, [], settings | study, facts)
+    return Source(folder, StudyRecord(manifest, {key: trials for key, _, trials in entries}))

@@ -1,19 +1,12 @@
-"""Who worked when: spans by hand, shares of time, and a report that shows them."""
+"""Who worked when: spans by hand."""
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
-from federation_small import SMALL, own_data
 
-import amsfl
-from amsfl import study
 from amsfl.record import RoundRecord
 from amsfl.record.timeline import Span, busy_times, spans
-from amsfl.report.measure import clients
-from amsfl.report.measure.read import FinishedTrial, Series, read
 
 
 def waited(number: int, close: float, took: list[float], cohort: list[int], **plan: Any) -> RoundRecord:
@@ -41,10 +34,6 @@ def test_rounds_that_wait_for_all_by_hand() -> None:
     ]
     one_by_one = [span for span in spans(rounds[1:], 0, "sum") if span.kind == "worked"]
     assert one_by_one == [Span(0, 9.0, 11.0, "worked"), Span(1, 11.0, 12.0, "worked")]
-    trial = FinishedTrial(0, 0, None, rounds)  # type: ignore[arg-type]  # no summary is looked at
-    found = clients.shares(Series("a", "A", "a", {"clients": 3}, [trial]), "makespan")
-    shares = [part.mean for part in found[:4] if part is not None]
-    np.testing.assert_allclose(shares, [100 * 8 / 18, 100 * 4 / 18, 100 * 2 / 18, 100 * 4 / 18])
 
 
 def test_busy_times_are_those_of_the_spans() -> None:
@@ -117,39 +106,3 @@ def test_who_is_under_way_is_not_away() -> None:
     found = spans([first, second], 3)
     assert Span(2, 0.0, 3.0, "stale") in found and Span(1, 2.0, 2.5, "lost") in found
     assert not [span for span in found if span.kind == "away"]
-    painted, end = clients.time_map(
-        Series("a", "A", "a", {"clients": 3}, [FinishedTrial(0, 0, None, [first, second])]),  # type: ignore[arg-type]
-        "makespan", [0, 1, 2], 30,
-    )  # fmt: skip
-    assert end == 3.0 and painted[2, :28].tolist() == [2] * 28 and painted[0, 10:20].tolist() == [0] * 10
-    assert painted[1, 5] == 1 and painted[1, 22] == 3 and painted[1, 27] == 0
-
-
-@pytest.mark.parametrize("ends", [{"round_end": "all"}, {"round_end": "buffer:1", "method": "fedbuff"}])
-def test_a_report_shows_it(ends: dict[str, str], tmp_path: Path) -> None:
-    settings = SMALL | {"clients": 3, "partition": "iid", "clock": "makespan", "profile": "wild"} | ends
-    amsfl.run(out=tmp_path / "run", dataset=own_data(), details=False, **settings)
-    (source,) = read([tmp_path / "run"])
-    found = clients.shares(source.series[0], "makespan")
-    assert found.working is not None and found.waiting is not None
-    assert found.working.mean + found.waiting.mean == pytest.approx(100)
-    asynchronous = ends["round_end"] != "all"
-    assert (found.oldest > 0) == asynchronous
-    if asynchronous:  # nobody waits; what is under way at the end came to nothing that is on record
-        assert clients.time_map(source.series[0], "makespan", [0, 1, 2], 60)[0].any(1).sum() >= 2
-
-
-def test_a_study_of_rounds_that_do_not_wait_has_a_timeline(tmp_path: Path) -> None:
-    """Clients come and go, and nobody waits: each trial's rounds say who worked when, as a run's do."""
-    own = {key: value for key, value in SMALL.items() if key != "method"}
-    apart = own | {"clock": "makespan", "round_end": "buffer:2", "availability": "chain:2,1", "clients": 4}
-    data = own_data(evals=own_data().evals | {"test": own_data().evals["holdout"]})
-    plan = study.Study("s", "compare", 1, 7, "fedavg", apart, {"fedavg": {}, "fedbuff": {}})
-    assert plan._replace(run=own).config("fedavg").local_accuracy
-    assert not plan.config("fedbuff").local_accuracy
-    with study.open_folder(tmp_path, plan, data) as home:
-        list(study.run_blocks(home, plan, data, study.pending(home, plan)))
-    series = read([tmp_path])[0].series
-    assert all(clients.has_times(each) for each in series)
-    shares = clients.shares(series[1], "makespan")
-    assert shares.working is not None and 0 < shares.working.mean <= 100

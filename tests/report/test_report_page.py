@@ -1,21 +1,22 @@
-"""The report: one number everywhere the same, several runs overlaid, and the page in a real browser."""
+"""The report: one number everywhere the same, several folders in one, the page in a real browser."""
 
 import csv
+import io
 import json
-import math
-from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
 from browser import view
+from report_example import entry, source, trial
 from study_example import app, settings
+from test_report_names import Words
 from typer.testing import CliRunner
 
 from amsfl import run
-from amsfl.report.draw import style
-from amsfl.report.measure.paper import PAPER
-from amsfl.report.measure.stats import Estimate
-from amsfl.report.tabulate.table import ReportTable, TableColumn, TableRow, to_csv, to_latex, to_markdown
+from amsfl.report import style
+from amsfl.report.page import compose, lines, to_markdown
+from amsfl.report.paper import PAPER
+from amsfl.report.tables import Column, Table
 
 RUNNER = CliRunner()
 
@@ -23,89 +24,51 @@ RUNNER = CliRunner()
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    done = RUNNER.invoke(
-        app,
-        ["reproduce", "--config", str(settings(folder, seconds=3)), "--out", str(folder / "out"), "--quiet"],
-    )
+    file = str(settings(folder, seconds=3))
+    done = RUNNER.invoke(app, ["reproduce", "--config", file, "--out", str(folder / "out"), "--quiet"])
     assert done.exit_code == 0, done.output
+    assert "is soonest at 60%, after" in done.output and "What to do:" in done.output
     return folder / "out"
 
 
-class Cells(HTMLParser):
-    """data-key cells of every table, row by row; the paper's rows join the row above them."""
-
-    def __init__(self):
-        super().__init__()
-        self.tables, self.key, self.row = {}, None, None
-
-    def handle_starttag(self, tag, attributes):
-        found = dict(attributes)
-        if tag == "table":
-            self.table = self.tables.setdefault(found["id"], [])
-        elif tag == "tr" and found.get("class") != "paper":
-            self.row = {}
-            self.table.append(self.row)
-        elif tag in ("td", "th"):
-            self.key = found.get("data-key")
-        elif tag == "small":
-            self.key = f"{self.key} interval"
-
-    def handle_data(self, data):
-        if self.key and data.strip():
-            self.row[self.key] = data.strip()
-
-    def handle_endtag(self, tag):
-        if tag in ("td", "th"):
-            self.key = None
+def rows(folder, name):
+    return list(csv.DictReader((folder / f"{name}.csv").open(encoding="utf-8")))
 
 
-def test_numbers_on_the_page_are_those_in_the_csv(study):
-    page = Cells()
-    page.feed((study / "report.html").read_text(encoding="utf-8"))
-    assert set(page.tables) == {
-        "table1",
-        "table2",
-        "table3",
-        "recall",
-        "classes",
-        "confusion",
-        "own_rows",
-        "tests",
-    }
-    compared = 0
-    for name, rows in page.tables.items():
-        shown = [row for row in rows if row]
-        table = list(csv.DictReader((study / f"{name}.csv").open(encoding="utf-8")))
-        assert len(shown) == len(table) > 0
-        for html_row, csv_row in zip(shown, table, strict=True):
-            for key, text in html_row.items():
-                if key.endswith(" interval"):
-                    key = key.removesuffix(" interval")
-                    assert text == f"[{csv_row[key + '_low']}, {csv_row[key + '_high']}]"
-                else:
-                    assert text.removeprefix("≥ ").replace("–", "") == csv_row.get(key, ""), (name, key)  # noqa: RUF001
-                compared += 1
-    assert compared > 80
-
-
-def test_the_papers_numbers_stand_beside_ours(study):
-    rows = list(csv.DictReader((study / "table1.csv").open(encoding="utf-8")))
-    assert [float(row["paper_acc_global"]) for row in rows[:3]] == [0.8987, 0.8763, 0.9023]
-    assert float(rows[0]["paper_acc_c5"]) == 0.8754
-    assert len(PAPER) == 7
-
-
-def test_summary_has_every_number_of_the_tables(study):
+def test_one_number_in_page_csv_and_summary(study):
+    cells = Words((study / "report.html").read_text(encoding="utf-8")).cells
     found = json.loads((study / "summary.json").read_text(encoding="utf-8"))
-    rows = {row["method"]: row for row in csv.DictReader((study / "table1.csv").open(encoding="utf-8"))}
-    measured = found["methods"]["amsfl"]["measures"]["accuracy_holdout"]
-    assert rows["AMSFL"]["acc_global"] == f"{measured['mean']:.4f}"
-    assert {row["method"] for row in found["tests"]} == {"FedAvg", "FedCSDA †"}
+    for name in ("table1", "table2", "table3", "classes", "confusion", "clients", "tests"):
+        assert rows(study, name)
+    for row in rows(study, "table1"):
+        if row["kind"]:
+            continue
+        one = next(each for each in found["methods"].values() if each["label"] == row["method"])
+        measured = one["measures"]["accuracy_holdout"]
+        assert float(row["score"]) == pytest.approx(measured["mean"])
+        assert f"{measured['mean']:.4f} [{measured['low']:.4f}, {measured['high']:.4f}]" in cells
+    for row in found["tests"]:
+        assert any(f"{row['speedup']:.2f} [" in cell for cell in cells)
+    assert {row["method"] for row in rows(study, "tests")} == {"FedAvg", "FedCSDA †"}
+    assert sum(1 for _ in (study / "trials.csv").open()) == 1 + 6
+
+
+def test_the_papers_numbers_stand_beside_ours_on_its_data_alone(study):
+    """The study is of digits: no claim and no number of the paper is beside it, and its title says digits."""
+    assert len(PAPER) == 7 and not any(row["kind"] == "paper" for row in rows(study, "table1"))
+    trials = [entry(key, [0.5, 0.91, 0.95], 3) for key in ("amsfl", "fedavg")]
+    files = compose([source(*trials, kind="reproduce", title="", data={"name": "nslkdd"})], 0.89)
+    printed = list(csv.DictReader(io.StringIO(files["table1.csv"].decode())))
+    assert [row["score"] for row in printed if row["kind"] == "paper"] == ["0.9023", "0.8987"]
+    page, found = files["report.html"].decode(), json.loads(files["summary.json"])
+    assert "<h1>The paper&#39;s comparison on NSL-KDD</h1>" in page and "agrees" in page
+    texts = [claim["text"] for claim in found["claims"]]
+    assert len(texts) == 7 and "AMSFL is 1.00 times as fast as fedavg [1.00, 1.00]" in texts[2]
 
 
 def test_figures_are_there_and_well_formed(study):
     assert not (study / "figure_b.svg").exists()  # two trials have no density
-    for name in ("figure_a", "accuracy_time", "time_to_target", "steps", "drift"):
+    for name in ("figure_a", "score_time", "time_to_target", "steps"):
         text = (study / f"{name}.svg").read_text(encoding="utf-8")
         ElementTree.fromstring(text)
         assert "prefers-color-scheme:dark" in text and style.INK not in text
@@ -128,62 +91,79 @@ def test_every_place_has_its_own_legible_look():
     """By place, not by name: any number of methods, whoever wrote them."""
     looks = [style.look(place) for place in range(35)]
     assert len(set(looks)) == 35 and len({one.colour for one in looks[:7]}) == 7
-    assert all(one.line_style["linestyle"] == "solid" for one in looks[:7])
     for colour in style.PALETTE:
         assert _contrast(colour, style.DAY[1]) > 2 and _contrast(colour, style.NIGHT[1]) > 3
     assert _contrast(*style.DAY) > 7 and _contrast(*style.NIGHT) > 7
 
 
-def _table():
-    columns = [TableColumn("method", "Method"), TableColumn("x", "100% & more", 2, "min")]
-    rows = [
-        TableRow({"method": "a_b", "x": Estimate(-0.001, -0.5, 0.5, 0.1, 3)}, {"x": 1.5}),
-        TableRow({"method": "<c>", "x": Estimate(0.2, None, None, None, 1)}, None, frozenset({"x"}), "n"),
-    ]
-    return ReportTable("t", "A & B", columns, rows, ["50% of them."])
+def test_cells_of_a_table():
+    import pandas as pd
 
-
-def test_one_table_four_ways():
-    assert to_csv(_table()).splitlines() == [
-        "method,x,x_low,x_high,paper_x,lower_bounds,note",
-        "a_b,0.00,-0.50,0.50,1.50,,",
-        "<c>,0.20,,,,x,n",
-    ]
-    text = to_markdown(_table())
-    assert r"| a\_b | 0.00 [-0.50, 0.50] |" in text and "| &lt;c&gt; | ≥ 0.20 |" in text
-    latex = to_latex(_table())
-    assert r"a\_b" in latex and r"100\% \& more" in latex and r"$\geq$ 0.20" in latex
-    assert latex.count(r"\begin{") == latex.count(r"\end{")
-
-
-@pytest.mark.slow
-def test_runs_and_studies_are_overlaid(study, tmp_path):
-    once = {
-        "data": "digits",
-        "model": "softmax",
-        "seconds": 3,
-        "target": 0.6,
-        "stop_at_target": False,
-        "engine": "loop",
-    }
-    for seed in (0, 1):
-        run(method="fedavg", seed=seed, out=tmp_path / f"run{seed}", **once)
-    folders = [str(study), str(tmp_path / "run0"), str(tmp_path / "run1")]
-    done = RUNNER.invoke(app, ["report", *folders, "--out", str(tmp_path / "both"), "--target", "0.5"])
-    assert done.exit_code == 0, done.output
-    found = json.loads((tmp_path / "both" / "summary.json").read_text(encoding="utf-8"))
-    assert list(found["methods"]) == ["fedavg@out", "fedcsda@out", "amsfl@out", "fedavg@run0", "fedavg@run1"]
-    assert found["target"] == 0.5 and math.isfinite(
-        found["methods"]["fedavg@run0"]["measures"]["least_sum"]["mean"]
+    columns = [Column("method", "Method"), Column("x", "100% & more", 2, "min"), Column("x_p", "p", 4)]
+    frame = pd.DataFrame(
+        [
+            {"method": "a_b", "x": -0.001, "x_low": -0.5, "x_high": 0.5, "x_p": 3e-9},
+            {"method": "<c>", "x": -1.0, "least": "x", "x_p": 0.0123},
+            {"method": "d", "x": None, "kind": "aside"},
+        ]
     )
+    table = Table("t", "A & B", columns, frame, ["50% of them."])
+    texts = [[(cell.text, cell.interval, cell.best) for cell in cells[1:]] for _, cells in lines(table)]
+    assert texts[0] == [("0.00", "[-0.50, 0.50]", False), ("< 0.0001", "", False)]  # never -0.00, no p is 0
+    assert texts[1] == [("≥ -1.00", "", False), ("0.0123", "", False)]  # a lower bound is never the best
+    assert texts[2][0][0] == "–"  # noqa: RUF001
+    assert r"| a\_b | 0.00 [-0.50, 0.50] |" in to_markdown(table) and "| &lt;c&gt; |" in to_markdown(table)
 
 
-def test_a_runs_own_summary_is_left_alone(tmp_path):
-    run(method="fedavg", data="digits", model="softmax", rounds=2, out=tmp_path / "one")
+def test_notes_stand_once_on_the_page_and_with_every_file():
+    one, data = entry("a", [0.3, 0.92], 2), {"synthetic": True, "note": "Made up."}
+    files = compose([source(one, entry("b", [0.2, 0.5], 2), data=data, notes={"a": "A note of a."})], 0.9)
+    page = files["report.html"].decode()
+    assert page.count("† A note of a.") == page.count("Made up.</p>") == 1
+    for name in ("table1.md", "table2.md", "tests.md", "table1.csv"):
+        assert "Made up." in files[name].decode() and "A note of a." in files[name].decode()
+    assert json.loads(files["summary.json"])["notes"][0] == "Made up."
+
+
+def real(metrics):
+    """A federation of real clients: scores as its record has them."""
+    one = trial([0.5, 0.6, 0.7])
+    rounds = [each._replace(metrics=metrics) for each in one.rounds]
+    end = one.summary._replace(metrics=metrics, local_accuracy=None)
+    return "a", {}, [one._replace(rounds=rounds, summary=end)]
+
+
+def test_real_clients_are_judged_by_their_own_rows():
+    files = compose([source(real({"clients": {"accuracy": 0.7}}), data={"classes": [], "eval_rows": {}})])
+    page = files["report.html"].decode()
+    assert "ends at 0.700 on the clients&#39; own rows" in page and "Accuracy on the clients" in page
+    assert b"0.7" in files["table1.csv"] and "classes.csv" not in files
+    files = compose([source(real({"clients": {"mae": 0.7}}))])
+    assert "No accuracy is on record" in files["report.html"].decode() and "score_time.svg" not in files
+
+
+def test_one_round_and_fifty_clients_have_a_report():
+    assert b"<svg" in compose([source(("a", {}, [trial([0.5])]))])["score_time.svg"]
+    steps = [[1 + (who * (k + 1)) % 30 for who in range(50)] for k in range(4)]
+    planned = ("a", {}, [trial([0.1, 0.2, 0.3, 0.4], clients=50, steps=steps)])
+    files = compose([source(planned, clients={"step_seconds": [0.05 - who / 1000 for who in range(50)]})])
+    assert b"<image" in files["steps.svg"] and "40 of 50" in files["report.html"].decode()
+
+
+def test_runs_and_studies_are_overlaid_and_a_runs_own_summary_is_left_alone(study, tmp_path):
+    once = {"data": "digits", "model": "softmax", "seconds": 3, "target": 0.6, "engine": "loop"}
+    once |= {"stop_at_target": False, "partition": "dirichlet:0.3"}
+    run(method="fedavg", seed=0, out=tmp_path / "one", **once)
     before = (tmp_path / "one" / "summary.json").read_bytes()
     assert RUNNER.invoke(app, ["report", str(tmp_path / "one")]).exit_code == 0
     assert (tmp_path / "one" / "summary.json").read_bytes() == before
     assert (tmp_path / "one" / "report" / "report.html").exists()
+    folders = [str(study), str(tmp_path / "one")]
+    done = RUNNER.invoke(app, ["report", *folders, "--out", str(tmp_path / "both"), "--target", "0.5"])
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "both" / "summary.json").read_text(encoding="utf-8"))
+    assert list(found["methods"]) == ["fedavg@out", "fedcsda@out", "amsfl@out", "fedavg@one"]
+    assert found["target"] == 0.5 and found["reference"] == "amsfl@out"
 
 
 def test_a_folder_without_records_is_a_sentence(tmp_path):
@@ -191,29 +171,15 @@ def test_a_folder_without_records_is_a_sentence(tmp_path):
     assert done.exit_code == 2 and "holds no record" in done.output
 
 
-def test_the_page_opens_whole_and_alone(study, browser):
-    browser.get("about:blank")
-    for log in ("browser", "performance"):
-        browser.get_log(log)  # what the browser does of its own before it has seen a page
-    browser.get((study / "report.html").as_uri())
-    images = browser.execute_script("return [...document.images].map(i => [i.complete, i.naturalWidth])")
-    assert len(images) == 6 and all(complete and width > 0 for complete, width in images)
-    tables = browser.execute_script("return [...document.querySelectorAll('table')].map(t => t.rows.length)")
-    assert len(tables) == 8 and all(rows > 2 for rows in tables)
-    assert browser.get_log("browser") == []
-    asked = [
-        message["params"]["request"]["url"]
-        for entry in browser.get_log("performance")
-        if (message := json.loads(entry["message"])["message"])["method"] == "Network.requestWillBeSent"
-    ]
-    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
-
-
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("mode", ["light", "dark"])
-def test_the_page_fits_and_follows_light_and_dark(study, browser, width, mode):
+def test_the_page_is_whole_fits_and_follows_light_and_dark(study, browser, width, mode):
     view(browser, width, mode)
+    browser.get_log("browser")
     browser.get((study / "report.html").as_uri())
+    images = browser.execute_script("return [...document.images].map(i => [i.complete, i.naturalWidth])")
+    assert len(images) == 4 and all(complete and width > 0 for complete, width in images)
+    assert browser.get_log("browser") == []
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     outside = "return [...document.querySelectorAll('body *')].filter(e => !e.closest('.wide, pre') && "
     outside += "e.getBoundingClientRect().right > innerWidth + 0.5).map(e => e.outerHTML.slice(0, 80))"

@@ -17,7 +17,7 @@ from amsfl.settings.definitions import Simulation, Training
 from amsfl.simulation import make_config
 
 if TYPE_CHECKING:
-    from amsfl.report.draw.forecast import ForecastBar
+    from amsfl.report.figures import ForecastBar
     from amsfl.study.forecast import Forecast, ForecastRow
 
 Number = TypeVar("Number", int, float)
@@ -54,8 +54,9 @@ def forecast(
     Every way is simulated on the table's clock, with several seeds. Of learning rates the best counts, with
     hindsight. Stop it with Ctrl-C and continue it with the same command.
     """
-    from amsfl.report.draw.forecast import picture
-    from amsfl.report.write.table_page import TablePage, write
+    from amsfl.report.figures import forecast as picture
+    from amsfl.report.page import to_csv, write_page
+    from amsfl.report.tables import text_table
     from amsfl.simulation.components import load_data
     from amsfl.study import forecast as work
 
@@ -82,32 +83,31 @@ def forecast(
     goal = f"{config.score or 'accuracy'} {config.target:g}"
     cells = [_cells(row) for row in outcome.rows]
     said, dataset = advice(outcome, goal), load_data(config)
-    page = TablePage(
+    notes = [
+        "Seconds are the mean over seeds and its 95% interval (Student's t on logarithms).",
+        "Of the learning rates that were tried each line has the best, with hindsight.",
+        *outcome.left_out,
+    ]
+    table = text_table("forecast", "Every way that was tried", HEAD, cells, notes)
+    page = write_page(
+        out,
         "forecast",
-        f"What to deploy at these {outcome.clients} sites",
-        said,
-        f"Simulated on {config.data} by the speeds in {profile.name}, {outcome.seeds} seeds each: another "
-        "split of the rows, another first model, other luck. Nothing was deployed.",
-        "Every way that was tried",
-        HEAD,
-        cells,
-        [
-            "Seconds are the mean over seeds and its 95% interval (Student's t on logarithms).",
-            "Of the learning rates that were tried each line has the best, with hindsight.",
-            *outcome.left_out,
-        ],
-        [dataset.note] if dataset.note else [],
+        picture([_bar(row) for row in outcome.rows], goal),
+        title=f"What to deploy at these {outcome.clients} sites",
+        banners=[dataset.note],
+        answer=[said],
+        scope=f"Simulated on {config.data} by the speeds in {profile.name}, {outcome.seeds} seeds each: "
+        "another split of the rows, another first model, other luck. Nothing was deployed.",
+        tables=[table],
     )
-    write(out, page, picture([_bar(row) for row in outcome.rows], goal))
-    lines = [",".join(HEAD), *(",".join(f'"{cell}"' for cell in row) for row in cells)]
-    write_atomically(out / "forecast.csv", ("\n".join(lines) + "\n").encode())
+    write_atomically(out / "forecast.csv", to_csv(table).encode())
     if as_json:
         return print_json({"advice": said, "rows": [row._asdict() for row in outcome.rows]})
     print_table(HEAD, cells[:SHOWN], left=HEAD[:2])
     if len(cells) > SHOWN:
         typer.echo(f"The first {SHOWN} of {len(cells)}; the page has them all.")
     say(said)
-    say(f"The page: {out / 'forecast.html'}")
+    say(f"The page: {page}")
 
 
 def advice(outcome: "Forecast", goal: str) -> str:
@@ -134,8 +134,8 @@ def advice(outcome: "Forecast", goal: str) -> str:
 
 
 def _bar(row: "ForecastRow") -> "ForecastBar":
-    from amsfl.report.draw.forecast import ForecastBar
-    from amsfl.report.measure.stats import ratio
+    from amsfl.report.figures import ForecastBar
+    from amsfl.report.statistics import ratio
 
     each = [seconds for seconds in row.seconds if seconds is not None]
     ends = {"all": "waiting for all", "quorum": "waiting for", "buffer": "moving with any"}
@@ -146,7 +146,8 @@ def _bar(row: "ForecastRow") -> "ForecastBar":
     if outcome is None:
         middle = row.middle if math.isfinite(row.middle) else None
         return ForecastBar(label, middle, None, None, each)
-    return ForecastBar(label, outcome.mean, outcome.low, outcome.high, each)
+    low, high = (None if math.isnan(end) else end for end in outcome[1:])
+    return ForecastBar(label, outcome.mean, low, high, each)
 
 
 def _cells(row: "ForecastRow") -> list[str]:

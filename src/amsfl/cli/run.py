@@ -128,7 +128,7 @@ def _print(summary: Summary, folder: Path, as_json: bool) -> None:
 
 
 def _sentences(summary: Summary, folder: Path) -> None:
-    from amsfl.report.measure.base_rate import base_rates, verdict
+    from amsfl.report.sentences import base_rates, verdict
     from amsfl.simulation.against_fedavg import sentence
 
     out = screen()

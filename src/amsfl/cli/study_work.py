@@ -176,5 +176,6 @@ def announce(page: Path) -> None:
     console = screen()
     if summary["synthetic"]:
         console.print(plain(summary["notes"][0]), style="yellow")
-    console.print(plain(summary["overview"]))
+    for sentence in (summary["scope"], *summary["answer"]):
+        console.print(plain(sentence), soft_wrap=True)
     console.print(f"Report: {plain(str(page))}", soft_wrap=True)

@@ -1,5 +1,5 @@
 """Tables, figures and one page from records on disk; trains nothing."""
 
-from amsfl.report.write.folder import write
+from amsfl.report.page import write
 
 __all__ = ["write"]

@@ -35,7 +35,7 @@ ELSEWHERE = {  # settings of a run that stand in another place of a study's file
 class Study(NamedTuple):
     """Trial k of every method has the seed `seed + k`: the same partition, first model and sampling."""
 
-    title: str
+    title: str  # "": methods and data
     kind: str  # reproduce (the paper's numbers belong beside it) or compare
     trials: int
     seed: int
@@ -81,7 +81,7 @@ def study_of(raw: Json, path: Path) -> Study:
             raise UserError(f"Setting {key!r} has no place in {path.name}: {ELSEWHERE[key]}; leave it out.")
     return checked(
         Study(
-            str(raw.get("title", path.stem)),
+            str(raw.get("title", "")),
             str(raw.get("kind", "compare")),
             raw.get("trials", 5),
             raw.get("seed", 0),

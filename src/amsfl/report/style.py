@@ -1,11 +1,15 @@
 """The looks of figures: one colour a series, on light and dark pages, also for colour-blind readers."""
 
 import io
+import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from amsfl.core.records import Json
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 # Okabe and Ito's palette ("Color Universal Design", 2008), less its yellow, which is lost on white, and
@@ -14,38 +18,19 @@ PALETTE = ("#D55E00", "#7A7A7A", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#E
 DASHES: tuple[tuple[float, ...], ...] = ((), (4, 1.5), (1, 1), (5, 1, 1, 1), (8, 2))  # in line widths
 
 
-class Marker(NamedTuple):
-    code: str  # matplotlib's
-    path: str  # the same shape in an SVG, about eight units wide
-
-
-MARKERS = (
-    Marker("o", "M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0z"),
-    Marker("s", "M-3.5-3.5h7v7h-7z"),
-    Marker("^", "M0-4.5L4.5 3.5h-9z"),
-    Marker("v", "M0 4.5L4.5-3.5h-9z"),
-    Marker("D", "M0-4.8L4.8 0L0 4.8L-4.8 0z"),
-    Marker("P", "M-1.5-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3z"),
-    Marker("X", "M-4-2.4L-2.4-4L0-1.6L2.4-4L4-2.4L1.6 0L4 2.4L2.4 4L0 1.6L-2.4 4L-4 2.4L-1.6 0z"),
-    Marker("p", "M0-4.6L4.4-1.4L2.7 3.7h-5.4L-4.4-1.4z"),
-)
+MARKERS = "os^vDPXp"
 
 
 class Look(NamedTuple):
     colour: str
-    marker: Marker
+    marker: str
     dash: tuple[float, ...]  # () for a solid line
 
     @property
     def line_style(self) -> Json:
         """Keywords of matplotlib's plot."""
         line = (0, self.dash) if self.dash else "solid"
-        return {"color": self.colour, "linestyle": line, "marker": self.marker.code}
-
-    @property
-    def for_chart(self) -> Json:
-        """As chart.js takes it."""
-        return {"colour": self.colour, "marker": self.marker.path, "dash": list(self.dash)}
+        return {"color": self.colour, "linestyle": line, "marker": self.marker}
 
 
 def look(place: int) -> Look:
@@ -85,8 +70,45 @@ RC: Any = {  # matplotlib's own type lists every setting it has
 }
 
 
-def to_svg(figure: "Figure") -> str:
-    """An SVG that follows the reader's light or dark setting, on a page or by itself."""
+def canvas(
+    height: float, rows: int = 1, columns: int = 1, sharex: bool = False, sharey: bool = False
+) -> tuple["Figure", list[list["Axes"]]]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, height))
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
+    return figure, [list(row) for row in grid]
+
+
+def legend(figure: "Figure", handles: Sequence["Artist"], labels: Sequence[str], columns: int = 0) -> None:
+    """Above the panels. matplotlib leaves out labels that begin with _, so they get a space."""
+    longest = max(len(label) for label in labels)
+    columns = columns or (4 if longest < 14 else 2 if longest < 36 else 1)
+    visible = [f" {label}" if label.startswith("_") else label for label in labels]
+    figure.legend(list(handles), visible, loc="outside upper center", ncols=columns)
+
+
+class Picture(NamedTuple):
+    """A drawn figure. An SVG follows the reader's light or dark setting; the PNG is by day."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    png: bytes
+
+
+def render(name: str, title: str, caption: str, figure: "Figure") -> Picture:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # a letter that the font lacks is drawn as a box
+        svg = _svg(figure)
+        figure.set_layout_engine("none")  # laid out already, which takes longer than drawing
+        out = io.BytesIO()
+        figure.savefig(out, format="png", dpi=200, facecolor=DAY[1], metadata={"Software": None})
+        return Picture(name, title, caption, svg, out.getvalue())
+
+
+def _svg(figure: "Figure") -> str:
     out = io.StringIO()
     figure.savefig(out, format="svg", facecolor="none", metadata={"Date": None, "Creator": None})
     text = out.getvalue().replace(INK, "currentColor")
@@ -94,13 +116,5 @@ def to_svg(figure: "Figure") -> str:
         f"<style>:root{{color:{DAY[0]};background:{DAY[1]}}}"
         f"@media(prefers-color-scheme:dark){{:root{{color:{NIGHT[0]};background:{NIGHT[1]}}}}}</style>"
     )
-    opening = text.index("<svg")
-    after = text.index(">", opening) + 1
+    after = text.index(">", text.index("<svg")) + 1
     return text[:after] + rules + text[after:]
-
-
-def to_png(figure: "Figure") -> bytes:
-    """By day, for places that take no SVG."""
-    out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=200, facecolor=DAY[1], metadata={"Software": None})
-    return out.getvalue()

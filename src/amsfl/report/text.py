@@ -22,6 +22,11 @@ def with_article(title: str) -> str:
     return f"{'an' if title[0] in 'aeiouARF' else 'a'} {title}"
 
 
+def listed(names: Iterable[str]) -> str:
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 def block(text: str) -> str:
     """The same for text of several lines, each as wide as it is."""
     return "\n".join("".join(map(_letter, line)) for line in text.split("\n"))

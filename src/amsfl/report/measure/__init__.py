@@ -1,1 +1,0 @@
-"""What is measured: records read, numbers taken from them, their spread."""

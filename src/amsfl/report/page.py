@@ -1,0 +1,243 @@
+"""One page in one file, HTML without scripts, and every other file of a report.
+
+Whatever comes from data reaches the page through the template, which escapes it, and Markdown through
+`escaped`; only our own style is marked as safe.
+"""
+
+import base64
+import re
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import tomli_w
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from amsfl.core.records import Json
+from amsfl.core.version import VERSION
+from amsfl.record import dumps, publish, write_atomically
+from amsfl.report.comparison import Comparison, compare
+from amsfl.report.figures import figures
+from amsfl.report.paper import PROTOCOL, VERDICTS, claims
+from amsfl.report.read import Source, read
+from amsfl.report.sentences import answer, brackets, notes, scope
+from amsfl.report.style import Picture
+from amsfl.report.tables import Column, Table, tables
+from amsfl.report.text import block, shown
+
+SUMMARY, PAGE = "summary.json", "report.html"
+FIRST = ("score_time", "time_to_target")  # before the tables
+LONG = 15  # rows that are shown without a click
+DASH = "–"  # noqa: RUF001
+HERE = Path(__file__).parent
+# what Markdown reads as more than a letter, in a cell or a paragraph; $ is mathematics to some
+MARKDOWN = {letter: f"\\{letter}" for letter in "\\`*_[]|~$#"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def write(folders: list[Path], out: Path, target: float | None = None, score: str | None = None) -> Path:
+    """Read what is finished in the folders and write the report.
+
+    Args:
+        folders: Of studies and runs.
+        out: Where the report goes.
+        target: Another score of the hold-out to measure times to.
+        score: Which one, as in f1; that of the records by default.
+
+    Returns:
+        The page's path.
+    """
+    publish(out, compose(read(folders), target, score))
+    return out / PAGE
+
+
+def compose(sources: list[Source], target: float | None = None, score: str | None = None) -> dict[str, bytes]:
+    """Every file of the report by its name; reads and writes nothing."""
+    c = compare(sources, target, score)
+    made, marks = tables(c), [brackets(c), *dict.fromkeys(one.note for one in c.methods.values())]
+    said = [
+        *filter(None, [c.banner, *(answer(c) if c.differences else []), *marks, *notes(c)])
+    ]  # with a file that stands alone
+    pictures = figures(c)
+    about = {key: " ".join(filter(None, [c.banner, one.note])) for key, one in c.methods.items()}
+    trials = c.trials.assign(note=c.trials["method"].map(about))
+    files: dict[str, bytes] = {"trials.csv": trials.to_csv(index=False).encode()}
+    for table in made:
+        files[f"{table.name}.csv"] = to_csv(table).encode()
+        files[f"{table.name}.md"] = to_markdown(table, said).encode()
+    for picture in pictures:
+        files[f"{picture.name}.svg"], files[f"{picture.name}.png"] = picture.svg.encode(), picture.png
+    files[SUMMARY] = dumps(summary(c), indent=1).encode()
+    files[PAGE] = render(
+        title=c.title,
+        banners=[c.banner],
+        answer=answer(c),
+        scope=scope(c),
+        notes=[_unfinished(sources), *notes(c)],
+        first=[picture for picture in pictures if picture.name in FIRST],
+        tables=made,
+        marks=marks,
+        pictures=[picture for picture in pictures if picture.name not in FIRST],
+        protocol=PROTOCOL,
+        claims=[(*VERDICTS[verdict], text) for verdict, text in claims(c)],
+        settings=block("\n".join(f"# {shown(s.folder)}\n{tomli_w.dumps(s.settings)}" for s in sources)),
+    ).encode()
+    return files
+
+
+def _unfinished(sources: list[Source]) -> str:
+    done = sum(len(trials) for source in sources for trials in source.study.trials.values())
+    planned = sum(source.settings["trials"] * len(source.study.trials) for source in sources)
+    left = f"Not finished: {done} of {planned} trials are on record, and this report is made from those."
+    return left if done < planned else ""
+
+
+def summary(c: Comparison) -> Json:
+    """Everything in the report, for programs."""
+    names = [
+        str(name) for name in c.trials.select_dtypes(["number", "bool"]) if name not in ("trial", "seed")
+    ]
+    tests = c.tests.reset_index().to_dict("records") if len(c.tests) else []
+    return {
+        "title": c.title,
+        "data": c.data,
+        "synthetic": bool(c.banner),
+        "notes": [*filter(None, [c.banner]), *notes(c)],
+        "differences": c.differences,
+        "score": c.score.name,
+        "base_rate": c.base,
+        "clock": c.clock,
+        "seconds": c.budget,
+        "target": c.target,
+        "target_in_hindsight": c.in_hindsight,
+        "reference": c.reference,
+        "scope": scope(c),
+        "answer": answer(c),
+        "claims": [{"agrees": verdict, "text": text} for verdict, text in claims(c)],
+        "methods": {
+            key: {
+                "label": one.label,
+                "note": one.note,
+                "trials": len(one.trials),
+                "seeds": [trial.seed for trial in one.trials],
+                "measures": {name: _plain(c.interval(key, name)._asdict()) for name in names},
+            }
+            for key, one in c.methods.items()
+        },
+        "tests": [_plain(row) for row in tests],
+    }
+
+
+def _plain(row: Json) -> Json:
+    return {key: None if isinstance(value, float) and value != value else value for key, value in row.items()}
+
+
+class TableCell(NamedTuple):
+    text: str
+    interval: str = ""
+    best: bool = False
+
+
+def lines(table: Table) -> list[tuple[str, list[TableCell]]]:
+    """Every row as text, with its kind."""
+    rows: list[Json] = table.frame.to_dict("records")
+    kinds = [_text(row.get("kind")) for row in rows]
+    ours = table.frame[[kind == "" for kind in kinds]]
+    best = {column.key: _best(ours, column) for column in table.columns if column.best}
+    return [
+        (kind, [_cell(row, column, kind == "" and best.get(column.key)) for column in table.columns])
+        for row, kind in zip(rows, kinds, strict=True)
+    ]
+
+
+def _best(ours: pd.DataFrame, column: Column) -> float | None:
+    """The best value of a column; lower bounds do not win."""
+    values = pd.to_numeric(ours[column.key])
+    if "least" in ours:
+        values = values[[column.key not in _text(bounds).split() for bounds in ours["least"]]]
+    if values.dropna().nunique() < 2:
+        return None
+    return float(values.max() if column.best == "max" else values.min())
+
+
+def _cell(row: Json, column: Column, best: Any) -> TableCell:
+    value = row.get(column.key)
+    if isinstance(value, str):
+        return TableCell(value)
+    if value is None or value != value:
+        return TableCell(DASH)
+    if column.key.endswith("_p") and value < 0.5 * 10**-column.digits:
+        return TableCell(f"< {10**-column.digits:.{column.digits}f}")  # a small p is not zero
+    least = "≥ " if column.key in _text(row.get("least")).split() else ""
+    low, high = row.get(f"{column.key}_low"), row.get(f"{column.key}_high")
+    interval = "" if low is None or low != low else f"[{_number(low, column)}, {_number(high, column)}]"
+    return TableCell(least + _number(value, column), interval, bool(best) and value == best and not least)
+
+
+def _number(value: Any, column: Column) -> str:
+    return f"{value:{'+' if column.sign else ''}z.{column.digits}f}"  # never -0.00
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def to_csv(table: Table) -> str:
+    """The frame, with all its digits: intervals as KEY_low and KEY_high."""
+    keys = [column.key + end for column in table.columns for end in ("", "_low", "_high")]
+    wanted = [key for key in [*keys, "least", "kind", "note"] if key in table.frame]
+    return str(table.frame[wanted].to_csv(index=False, lineterminator="\n"))
+
+
+def to_markdown(table: Table, shared: Sequence[str] = ()) -> str:
+    head = [escaped(column.head) for column in table.columns]
+    rows = [[_markdown_cell(cell, kind) for cell in cells] for kind, cells in lines(table)]
+    body = [f"| {' | '.join(cells)} |" for cells in [head, ["---", *["---:"] * (len(head) - 1)], *rows]]
+    # a sign that begins a line and would open a list or underline a heading is escaped, too
+    said = [re.sub(r"^(\d*)([-+=.)])", r"\1\\\2", escaped(note)) for note in [*table.notes, *shared]]
+    return "\n".join([f"**{escaped(table.title)}**", "", *body, "", "\n\n".join(said), ""])
+
+
+def _markdown_cell(cell: TableCell, kind: str) -> str:
+    text = escaped(cell.text)
+    text = f"**{text}**" if cell.best else f"*{text}*" if kind == "paper" else text
+    return f"{text} {cell.interval}".strip()
+
+
+def escaped(text: str) -> str:
+    """For Markdown."""
+    return "".join(MARKDOWN.get(letter, letter) for letter in text)
+
+
+def render(**values: Any) -> str:
+    """A page: title, answer and scope, and whatever else the template knows; all values are escaped."""
+    style = Markup((HERE / "page.css").read_text(encoding="utf-8"))
+    digest = base64.b64encode(sha256(style.encode()).digest()).decode()
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    templates = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
+    templates.filters |= {"lines": lines, "as_data": _as_data}
+    own = {"policy": policy, "style": style, "version": VERSION, "long": LONG}
+    left_out = dict.fromkeys(
+        ("banners", "notes", "first", "claims", "tables", "marks", "pictures", "settings"), ()
+    )
+    return templates.get_template("page.html").render(**left_out | own | values)
+
+
+def _as_data(svg: str) -> str:
+    """As an image, not inline: every SVG keeps its ids to itself."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
+def write_page(folder: Path, name: str, picture: Picture | None = None, **values: Any) -> Path:
+    """A page of its own beside a command's results, and its picture by itself; the page's path."""
+    values |= {"first": [picture]} if picture else {}
+    files: dict[str, bytes] = {"html": render(**values).encode()}
+    files |= {"svg": picture.svg.encode(), "png": picture.png} if picture else {}
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix, content in files.items():
+        write_atomically(folder / f"{name}.{suffix}", content)
+    return folder / f"{name}.html"

@@ -1,0 +1,185 @@
+"""Records on disk as rows: one for every trial, one for every round of it, one for every client of a round.
+
+Everything that a report says is computed from these three data frames. A run is a study of one trial.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from amsfl import record
+from amsfl.clock import CLOCKS
+from amsfl.clock.costs import MEGABYTE
+from amsfl.core import Score, UserError
+from amsfl.core.records import Json
+from amsfl.record import Manifest, Metrics, RunRecord, StudyRecord, TrialRecord
+from amsfl.report.text import shown
+
+DAGGER = "†"
+HOLDOUT, OWN_ROWS = "holdout", "clients"  # the server's rows; real clients' own rows where it has none
+ONE_NUMBER = ("accuracy", "macro_f1", "r2", "mae", "rmse", "macro_auc")  # scores of a split
+BY_CLASS = ("recall", "precision", "f1", "auc")  # lists, one value a class
+OWN = "own: "  # before the names of all other scores: metrics of the user's own
+Row = dict[str, object]
+
+
+class Source(NamedTuple):
+    """A folder's study, or its run as one."""
+
+    folder: str
+    study: StudyRecord
+
+    @property
+    def settings(self) -> Json:
+        return self.study.settings
+
+
+class Method(NamedTuple):
+    """One line of a table: a method with its settings."""
+
+    key: str  # in files: fedavg, or fedavg@FOLDER where several folders are compared
+    label: str
+    name: str  # of the method itself
+    settings: Json
+    note: str  # what a reader of its numbers must know
+    trials: list[TrialRecord]
+
+
+def read(folders: list[Path]) -> list[Source]:
+    """Every folder's study, folders that have the same name told apart."""
+    if not folders:
+        raise UserError("Name a folder: 'amsfl report results/reproduce'.")
+    sources, names = list[Source](), [folder.name for folder in folders]
+    for number, folder in enumerate(folders, start=1):
+        name = f"{folder.name}-{number}" if folder.name in names[: number - 1] else folder.name
+        sources.append(Source(name, _study(folder)))
+    if not any(trials for source in sources for trials in source.study.trials.values()):
+        raise UserError(f"Nothing is finished yet in {', '.join(map(str, folders))}; run it first.")
+    return sources
+
+
+def _study(folder: Path) -> StudyRecord:
+    if record.holds_parts(folder) or record.read_manifest(folder, "run", "flower", "study").kind == "study":
+        return record.read_study(folder)
+    return as_study(record.read_run(folder))
+
+
+def as_study(run: RunRecord) -> StudyRecord:
+    """A run as a study of one method and one trial; of none where it has not ended."""
+    settings, facts = {key: value for key, value in run.settings.items() if value is not None}, run.method
+    seed = settings["seed"]
+    trials = [TrialRecord(facts.name, 0, seed, run.summary, run.rounds, {})] if run.summary else []
+    whole = {
+        **run.manifest.about,
+        "title": "",
+        "kind": "run",
+        "trials": 1,
+        "seed": seed,
+        "reference": facts.name,
+        "run": settings,
+        "methods": {facts.name: {}},
+    }
+    manifest = Manifest("study", run.manifest.identity, [], whole, {facts.name: facts})
+    return StudyRecord(manifest, {facts.name: trials})
+
+
+def methods(sources: list[Source]) -> list[Method]:
+    """All that have a finished trial; several folders' with the folder's name behind their own."""
+    found = list[Method]()
+    for source in sources:
+        key, label = ("@" + source.folder, f" · {source.folder}") if len(sources) > 1 else ("", "")
+        for entry, trials in source.study.trials.items():
+            facts, settings = source.study.manifest.methods[entry], source.settings
+            title = facts.title if entry == facts.name else f"{facts.title} ({entry})"
+            sign = f" {DAGGER}" if facts.note else ""
+            own = {"method": entry, **settings["run"], **settings["methods"][entry]}
+            own |= {"searched": settings.get("searched", {}).get(entry)}
+            note = f"{DAGGER} {facts.note}" if facts.note else ""
+            one = Method(entry + key, shown(title + sign + label), facts.name, own, shown(note), list(trials))
+            found += [one] if trials else []
+    return found
+
+
+def judged(metrics: Metrics) -> Metrics:
+    """Scores by split; clients' own rows stand in for the hold-out where there is none."""
+    if HOLDOUT in metrics or OWN_ROWS not in metrics:
+        return metrics
+    return {HOLDOUT: metrics[OWN_ROWS]} | {split: row for split, row in metrics.items() if split != OWN_ROWS}
+
+
+def trial_rows(method: Method, score: Score) -> Iterator[Row]:
+    """How every trial ended: its costs, its scores as NAME_SPLIT, NAME_SPLIT_CLASS and NAME_SPLIT_cCLIENT."""
+    for trial in method.trials:
+        summary, rounds = trial.summary, max(len(trial.rounds), 1)
+        row: Row = {"method": method.key, "trial": trial.trial, "seed": trial.seed, "status": summary.status}
+        row |= {
+            "rounds": summary.rounds,
+            "steps": sum(summary.steps.values()),
+            "megabytes": (summary.bytes_up + summary.bytes_down) / MEGABYTE,
+            "joules": summary.joules,
+            "cost": summary.cost,
+        }
+        for clock in CLOCKS:
+            row[f"seconds_{clock}"] = summary.virtual_seconds_by_clock[clock]
+            row[f"round_seconds_{clock}"] = summary.virtual_seconds_by_clock[clock] / rounds
+        for split, scores in judged(summary.metrics).items():
+            for name, value in scores.items():
+                if name in BY_CLASS:
+                    row |= {f"{name}_{split}_{place}": each for place, each in enumerate(value)}
+                elif name not in ("loss", "rows"):
+                    row[f"{name}_{split}" if name in ONE_NUMBER else f"{OWN}{split}, {name}"] = value
+            row[score.measure(split)] = score.of(scores)
+        for name, local in (("accuracy", summary.local_accuracy), ("r2", summary.local_scores)):
+            for split, values in (local or {}).items():
+                row |= {f"{name}_{split}_c{client}": value for client, value in enumerate(values, start=1)}
+        for split, scores in summary.details.get("splits", {}).items():
+            row |= {f"macro_auc_{split}": scores["macro_auc"], f"ece_{split}": scores["ece"]}
+            row |= {f"auc_{split}_{place}": value for place, value in enumerate(scores["auc"])}
+        for place, scores in enumerate(summary.details.get("clients", {}).values()):
+            row |= {f"{name}_own_{place}": scores[name] for name in ("accuracy", "r2") if name in scores}
+        yield row
+
+
+def round_rows(method: Method, score: Score, splits: Iterable[str]) -> Iterator[Row]:
+    """When every round ended, what had been spent by then, and its score of every split, if it was scored."""
+    for trial in method.trials:
+        megabytes = joules = 0.0
+        for each in trial.rounds:
+            megabytes += (each.bytes_up + each.bytes_down) / MEGABYTE
+            joules += float("nan") if each.joules is None else each.joules
+            scores = judged(each.metrics)
+            yield {
+                "method": method.key,
+                "trial": trial.trial,
+                "seed": trial.seed,
+                "round": each.round,
+                **{clock: each.seconds[clock] for clock in CLOCKS},
+                "lr": each.lr,
+                "megabytes": megabytes,
+                "joules": joules,
+                **{split: score.of(scores.get(split, {})) for split in splits},
+            }
+
+
+WORK = ("method", "trial", "round", "client", "steps", "seconds", "claimed", "counted", "lost", "refused")
+
+
+def client_rows(method: Method) -> Iterator[Row]:
+    """What every client of a round did and how much that counted under a robust rule; seconds that were for
+    nothing, and why the server refused a reply, in rows of their own."""
+    for trial in method.trials:
+        for each in trial.rounds:
+            of: Row = {"method": method.key, "trial": trial.trial, "round": each.round}
+            links, spent = list(each.weighed.values()), each.plan.get("client_seconds")
+            if each.started:
+                spent = [end - begin for begin, end in zip(each.started, each.arrived, strict=True)]
+            for place, (client, steps) in enumerate(zip(each.cohort, each.steps, strict=True)):
+                row = of | {"client": client, "steps": steps, "seconds": spent and spent[place]}
+                if links and None not in (shares := [link[place] for link in links]):
+                    row |= {"claimed": shares[0], "counted": shares[-1]}
+                yield row
+            for who, sent, given_up in each.dropped:
+                yield of | {"client": int(who), "lost": given_up - sent}
+            for item in each.plan.get("refused", ()):
+                if item["client"] is not None:
+                    yield of | {"client": item["client"], "refused": shown(item["reason"])}

@@ -1,0 +1,397 @@
+"""What a run and a comparison say: who is soonest, who ends highest and whether surely, and what to do.
+
+The reference is compared with every other method, and by these comparisons alone anybody is surely better:
+p below 0.05 by paired t tests after Holm's correction for how many others there are. The table of tests has
+the same numbers.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from amsfl.core.records import Json
+from amsfl.core.scores import NUMBERS, UNBALANCED, recorded_score
+from amsfl.record import Summary
+from amsfl.report.read import judged
+from amsfl.report.statistics import (
+    CHANCE_AUC,
+    ENOUGH,
+    SURE,
+    auc_margin,
+    chance_margin,
+    class_counts,
+    constant_score,
+)
+from amsfl.report.text import differing, listed, with_article
+
+if TYPE_CHECKING:
+    from amsfl.report.comparison import Comparison
+
+DEFAULT = "amsfl"  # the method of a run that names none
+EASY = 2  # rounds: a target that all methods reach so soon does not separate them
+SAME = 0.005  # of an accuracy: scores that are nowhere further apart are the same; one row of two hundred
+EXACT = 1e-4  # of a number's error or R², its share
+WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+# settings that may differ in a comparison
+CHOICES = {"model": "model", "cohort": "clients a round", "batch": "rows a step", "precision": "precision"}
+
+
+class Standing(NamedTuple):
+    """A run's score on rows that nobody trains on, beside that of a constant prediction."""
+
+    title: str
+    value: float
+    base: float
+    margin: float  # above the base, what chance explains
+    better: bool
+    predicted: str  # every time, for the base
+
+
+def standing(summary: Summary, data: Json) -> Standing | None:
+    """By the score that the run goes by; `data` is what its record says of the data."""
+    score = recorded_score(summary.score, data.get("classes") or ())
+    value = score.of(judged(summary.metrics).get("holdout", {}))
+    base = constant_score(score, data)
+    if value is None or base is None:
+        return None
+    margin = chance_margin(score, base, (data.get("eval_rows") or {}).get("holdout", 0), summary.details)
+    predicted = "the mean" if score.name in NUMBERS else "the commonest class"
+    return Standing(score.title, value, base, margin, score.gain(value, base) > margin, predicted)
+
+
+def base_rates(summary: Summary, data: Json) -> str:
+    """A run's score beside that of a constant prediction; empty where they are not on record."""
+    found = standing(summary, data)
+    if found is None:
+        return ""
+    return f"{found.title} {found.value:.4g} beside {found.base:.4g} of always predicting {found.predicted}"
+
+
+def verdict(summary: Summary, settings: Json, data: Json) -> str:
+    """One sentence for a run that is not better than the base rate; empty for one that is."""
+    found, best = standing(summary, data), summary.best or {}
+    if found is None or found.better:
+        return ""
+    rates = f"{found.title} {found.value:.3g}, base rate {found.base:.3g} ± {found.margin:.2g}"
+    if best.get("by") == found.title and abs(best["score"] - found.base) > found.margin:
+        return (
+            f"The last round is not better than always predicting {found.predicted} ({rates}). The best "
+            f"round, which predicts, is: {best['score']:.3g}."
+        )
+    text = f"Not better than always predicting {found.predicted}: {rates}."
+    counts = class_counts(summary.details)
+    auc = summary.details.get("splits", {}).get("holdout", {}).get("macro_auc")
+    if auc is not None and found.title != "AUC" and auc - CHANCE_AUC > auc_margin(counts):
+        advice = ranking_advice(max(counts) / sum(counts), settings)
+        return f"{text} Its AUC of {auc:.3g} is above chance: {advice}."
+    return f"{text} Train longer, or try another --lr."
+
+
+def ranking_advice(base: float, settings: Json) -> str:
+    """For a model that ranks rows but predicts no better than a constant; not what settings have already."""
+    if base < UNBALANCED:
+        return "the model ranks rows, and more rounds may make it predict, too"
+    ways = {"score": "judge it by --score auc", "class_weights": "train with --class-weights balanced"}
+    left = [way for name, way in ways.items() if not settings.get(name)]
+    return "the model ranks rows" + (f"; {', or '.join(left)}" if left else "")
+
+
+def scope(c: "Comparison") -> str:
+    """What was run."""
+    counts = sorted({len(one.trials) for one in c.methods.values()})
+    kinds = len({one.name for one in c.methods.values()})
+    entries = f" in {len(c.methods)} entries" if len(c.methods) > kinds else ""
+    trials = f"{counts[0]} trial{'s' if counts[-1] > 1 else ''}"
+    trials = trials if len(counts) == 1 else f"{counts[0]} to {counts[-1]} trials"
+    return f"{plural(kinds, 'method').capitalize()}{entries}, {trials} on {c.data}, {c.clock} clock."
+
+
+def answer(c: "Comparison") -> list[str]:
+    """The sentences at the top of a page and at the end of a command."""
+    if c.differences:
+        return [
+            f"No method is named the best, since these records differ in {'. In '.join(c.differences)}. To "
+            "compare methods, run them in one study: 'amsfl compare --methods A,B'."
+        ]
+    if all(math.isnan(c.mean(key, c.final)) for key in c.methods):
+        return [f"No {c.score.title} is on record, so there is nothing to compare by."]
+    if not c.able:
+        return [_nobody(c)]
+    if len(c.methods) == 1:
+        return [_alone(c)]
+    return [_soonest(c), _highest(c), _what_to_do(c), _next(c)]
+
+
+def brackets(c: "Comparison") -> str:
+    """What brackets and `surely` mean, everywhere in a report."""
+    if max(len(one.trials) for one in c.methods.values()) < 2:
+        return ""
+    text = "Brackets hold 95% intervals of means over trials (Student's t; of ratios on their logarithms)."
+    if not len(c.tests):
+        return text
+    many = len(c.tests)
+    correction = (
+        f"Holm's correction for {many} comparisons" if many > 1 else "no correction: it is one comparison"
+    )
+    return f"{text} Surely: p below {SURE} by paired t tests, after {correction}."
+
+
+def _soonest(c: "Comparison") -> str:
+    """Of those that always reached the target, and by how much."""
+    if c.target is None:
+        return "No level is above the base rate, so nobody is soonest there."
+    arrived = [key for key in c.able if c.reached(key)]
+    if not arrived:
+        return f"No method reached {c.goal} in all its trials, so none is soonest."
+    pace = {key: c.mean(key, "least_seconds") for key in arrived}
+    if c.reference in arrived:  # trial by trial, as in the table of tests
+        pace = {key: 1.0 if key == c.reference else c.tests.loc[key, "speedup"] for key in arrived}
+    first = min(arrived, key=lambda key: (pace[key], key != c.reference))
+    trials = len(c.methods[first].trials)
+    when = f"after {c.mean(first, 'least_seconds'):.1f} virtual seconds"
+    when += f" on average over {trials} trials" if trials > 1 else ""
+    lead = f"{c.label(first)} is soonest at {c.goal}, {when}"
+    if c.reference not in c.able:
+        return f"{lead}."
+    if first != c.reference:
+        certain = "surely" if c.sure(first, "speedup") < 0 else "not surely"
+        return f"{lead}: {times_as_fast(c, first, turned=True)}, {certain}."
+    return f"{lead}{_ahead(c, 'speedup', 'before')}."
+
+
+def _highest(c: "Comparison") -> str:
+    """By the score at the end, and whether surely."""
+    name, up = c.final, c.score.larger
+    first = max(c.able, key=lambda key: (c.score.gain(c.mean(key, name), 0.0), key == c.reference))
+    where, above = ("highest", "above") if up else ("lowest", "below")
+    lead = (
+        f"{c.label(first)} ends {where}, at {with_article(c.score.title)} of {number(c, c.mean(first, name))}"
+    )
+    if c.reference not in c.able:
+        return f"{lead}."
+    if first != c.reference:
+        certain = "surely" if c.sure(first, "gain") < 0 else "not surely"
+        return f"{lead}: {points_above(c, first, turned=True)}, {certain}."
+    return f"{lead}{_ahead(c, 'gain', above)}."
+
+
+def _ahead(c: "Comparison", measure: str, word: str) -> str:
+    """Whom the reference is surely ahead of, whom not, and by how much of the nearest one."""
+    others = [key for key in c.tests.index if key in c.able]
+    if not others:
+        return ", the only one better than the base rate"
+    surely = [key for key in others if c.sure(key, measure) > 0]
+    rest = [key for key in others if key not in surely]
+    nearest = c.tests.loc[rest or surely, measure].idxmin()
+    margin = times_as_fast(c, nearest) if measure == "speedup" else points_above(c, nearest)
+    parts = [f"surely {word} {listed(map(c.label, surely))}"] if surely else []
+    parts += [f"not surely {word} {listed(map(c.label, rest))}"] if rest else []
+    return f": {', '.join(parts)} ({margin})"
+
+
+def times_as_fast(c: "Comparison", key: str, turned: bool = False) -> str:
+    """As in `1.31 times as fast as FedAvg [1.12, 1.53]`; `turned`: the other one over the reference."""
+    row = c.tests.loc[key]
+    value, low, high = row["speedup"], row["speedup_low"], row["speedup_high"]
+    if math.isnan(value):
+        return f"{c.label(key)} has no trial in common"
+    if turned:
+        value, low, high = 1 / value, 1 / high, 1 / low
+    slower = c.reference if turned else key
+    least = "" if c.reached(slower) else "at least "
+    return f"{least}{value:.2f} times as fast as {c.label(slower)}{_interval(low, high, '.2f')}"
+
+
+def points_above(c: "Comparison", key: str, turned: bool = False) -> str:
+    """As in `0.3 points [-0.1, 0.7] above FedAvg`; errors in their own units."""
+    value, low, high = (c.tests.loc[key, f"gain{end}"] for end in ("", "_low", "_high"))
+    if turned:
+        value, low, high = -value, -high, -low
+    form, unit = (".1f", " points") if c.score.most == 1 else (".3g", "")
+    where, other = "above" if c.score.larger else "below", c.label(c.reference if turned else key)
+    return f"{value:z{form}}{unit}{_interval(low, high, form)} {where} {other}"
+
+
+def _interval(low: float, high: float, form: str) -> str:
+    return "" if math.isnan(low) else f" [{low:z{form}}, {high:z{form}}]"
+
+
+def _what_to_do(c: "Comparison") -> str:
+    """By what is sure, and by nothing else."""
+    ours = c.label(c.reference)
+    default = f"the default, {ours}" if c.methods[c.reference].name == DEFAULT else ours
+    if c.reference not in c.able:
+        others = listed(map(c.label, c.able))
+        return f"What to do: use {others} here; {ours} ends no better than the base rate."
+    sooner = [key for key in c.tests.index if key in c.able and c.sure(key, "speedup") < 0]
+    higher = [key for key in c.tests.index if key in c.able and c.sure(key, "gain") < 0]
+    if not sooner and not higher:
+        ends = "higher" if c.score.larger else "lower"
+        return f"What to do: keep {default}; no other is surely sooner or surely ends {ends}."
+    both = [key for key in sooner if key in higher]
+    if both:
+        return (
+            f"What to do: use {_best(c, both)} here; it is surely sooner than {ours} and surely ends better."
+        )
+    said = []
+    if sooner:
+        one = min(sooner, key=lambda key: c.mean(key, "least_seconds"))
+        loses = c.sure(one, "gain") > 0
+        said.append(
+            f"use {c.label(one)} where time counts" + (", though it surely ends worse" if loses else "")
+        )
+    if higher:
+        slow = any(c.sure(key, "speedup") > 0 for key in higher)
+        said.append(f"use {_best(c, higher)} where the score at the end counts")
+        said += [f"keep {default} where time does"] if slow and not sooner else []
+    return f"What to do: {'; '.join(said)}."
+
+
+def _best(c: "Comparison", keys: Sequence[str]) -> str:
+    return c.label(max(keys, key=lambda key: c.score.gain(c.mean(key, c.final), 0.0)))
+
+
+def _next(c: "Comparison") -> str:
+    trials = min(len(one.trials) for one in c.methods.values())
+    behind = [key for key in c.methods if key not in c.able]
+    arrived = c.target is not None and all(map(c.reached, c.methods))
+    if behind:
+        what = "more --rounds or --seconds" if _were_searched(c) else "another --lr or --steps"
+        who = listed(map(c.label, behind))
+        return f"Next: {what} for {who}: a method at the base rate is not beaten yet."
+    if arrived and max(c.mean(key, "least_rounds") for key in c.methods) <= EASY:
+        harder = "higher" if c.score.larger else "lower"
+        return f"Next: a {harder} --target; all reach {c.goal} within {plural(EASY, 'round')}."
+    if trials < ENOUGH:
+        return f"Next: --trials 5; of {plural(trials, 'trial')} nothing is sure."
+    unsure = [key for key in c.tests.index if not (c.sure(key, "speedup") or c.sure(key, "gain"))]
+    if unsure:
+        return f"Next: more --trials, if the difference to {listed(map(c.label, unsure))} matters to you."
+    return "Next: another --partition and --profile, to see whether it holds where you will use it."
+
+
+def _alone(c: "Comparison") -> str:
+    """Of one method."""
+    key = c.reference
+    what = "" if c.score.name == "accuracy" else f"{c.score.title} "
+    text = f"{c.label(key)} ends at {what}{number(c, c.mean(key, c.final))} on the {c.splits['holdout']}"
+    if "holdout" in c.base:
+        text += f", where always predicting {c.base_name} scores {number(c, c.base['holdout'])}"
+    if c.target is not None and c.reached(key):
+        text += f"; it reached {c.goal} after {c.mean(key, 'least_seconds'):.1f} virtual seconds"
+    return f"{text}. 'amsfl compare' runs other methods in the same setting."
+
+
+def _nobody(c: "Comparison") -> str:
+    """Nothing is better than the base rate: what to try depends on the classes and on what was searched."""
+    if "holdout" not in c.base or all(c.diverged(key) == len(one.trials) for key, one in c.methods.items()):
+        return "No method stayed finite in any trial. Next: a learning rate ten times smaller (--lr)."
+    ended = [key for key in c.methods if not math.isnan(c.mean(key, c.final))]
+    best = max(ended, key=lambda key: c.score.gain(c.mean(key, c.final), 0.0))
+    margin = f" ± {c.margin:.2g}" if c.score.most == 1 else ""
+    text = (
+        f"No method is better than always predicting {c.base_name}: the best, {c.label(best)}, ends at "
+        f"{with_article(c.score.title)} of {number(c, c.mean(best, c.final))}, where that scores "
+        f"{number(c, c.base['holdout'])}{margin}. Nothing follows about the methods. Next: "
+    )
+    ranks = {key: c.mean(key, "macro_auc_holdout") for key in ended}
+    if c.score.name == "accuracy" and any(auc > 0.55 for auc in ranks.values()):
+        values = listed(f"{c.label(key)} {auc:.3f}" for key, auc in ranks.items())
+        advice = ranking_advice(c.base["holdout"], c.methods[c.reference].settings)
+        return f"{text}AUC is above chance ({values}): {advice}."
+    longer = "more --rounds or --seconds (learning rates were searched already)"
+    longer = longer if _were_searched(c) else "other learning rates (--lr) or more --rounds"
+    if not c.is_regression and c.base["holdout"] >= UNBALANCED:
+        return f"{text}{longer}, and --class-weights balanced with --score auc: most rows are of one class."
+    return f"{text}{longer}, or other columns: these may not tell what is predicted."
+
+
+def _were_searched(c: "Comparison") -> bool:
+    return any(one.settings.get("searched") for one in c.methods.values())
+
+
+def notes(c: "Comparison") -> list[str]:
+    """What a reader must know before comparing the numbers; notes on single methods stand with the method."""
+    lost = [
+        f"{c.label(key)} in {n} of {len(one.trials)} trials"
+        for key, one in c.methods.items()
+        if (n := c.diverged(key))
+    ]
+    choices = [
+        text
+        for key, title in CHOICES.items()
+        for text in differing(title, (one.settings.get(key) for one in c.methods.values()))
+    ]
+    level = f"No target was set: times are to {c.goal}, 95% of the way from the base rate to the best end."
+    return [
+        *([f"Diverged, the model no longer finite: {', '.join(lost)}."] if lost else []),
+        *([level] if c.in_hindsight and c.target is not None else []),
+        *_at_base_rate(c),
+        *_same_results(c),
+        *_searched(c),
+        *([f"Settings that differ: {'. '.join(choices)}."] if choices else []),
+    ]
+
+
+def _at_base_rate(c: "Comparison") -> list[str]:
+    behind = [key for key in c.methods if key not in c.able and not math.isnan(c.mean(key, c.final))]
+    if not behind or not c.able or "holdout" not in c.base:
+        return []
+    ends = ", ".join(f"{c.label(key)} ends at {number(c, c.mean(key, c.final))}" for key in behind)
+    margin = f" ± {c.margin:.2g}" if c.score.most == 1 else ""
+    return [
+        f"Not better than the base rate: {ends}. Always predicting {c.base_name} scores "
+        f"{with_article(c.score.title)} of {number(c, c.base['holdout'])}{margin}."
+    ]
+
+
+def _same_results(c: "Comparison") -> list[str]:
+    """Methods with the same results, as FedNova and FedAvg have with equal steps for all."""
+    table = c.rounds.pivot_table(index=["seed", "round"], columns="method", values="holdout", aggfunc="first")
+    groups = list[list[str]]()
+    for key in [key for key in c.methods if key in table]:
+        for group in groups:
+            both = table[[group[0], key]].dropna()
+            share, most = (EXACT, 0.0) if c.is_regression else (0.0, SAME)
+            apart = (both[key] - both[group[0]]).abs() > most + share * both[group[0]].abs()
+            same_rounds = table[key].notna().equals(table[group[0]].notna())
+            if len(both) > 2 and same_rounds and not apart.any():
+                group.append(key)
+                break
+        else:
+            groups.append([key])
+    apart_by = f"{100 * EXACT:g}%" if c.is_regression else f"{SAME:g}"
+    return [
+        f"{listed(map(c.label, group))} have the same results here: in no round are their scores more than "
+        f"{apart_by} apart."
+        for group in groups
+        if len(group) > 1
+    ]
+
+
+def _searched(c: "Comparison") -> list[str]:
+    """For which methods settings were searched before the trials, and the result."""
+    found = {key: search for key, one in c.methods.items() if (search := one.settings.get("searched"))}
+    if not found:
+        return []
+    results = "; ".join(
+        f"{c.label(key)} {', '.join(f'{name} {value:g}' for name, value in search['found'].items())} "
+        f"(of {len({(each.get('lr'), each.get('steps')) for each in search['tried']})})"
+        for key, search in found.items()
+    )
+    others = [c.label(key) for key in c.methods if key not in found]
+    rest = f" Nothing was searched for {', '.join(others)}." if others else ""
+    return [
+        "Settings were searched before the trials, with a seed of its own, on training rows held "
+        f"back and never on the hold-out: {results}.{rest}"
+    ]
+
+
+def number(c: "Comparison", value: float) -> str:
+    """A score in a sentence."""
+    return f"{value:z.3f}" if c.score.most == 1 else f"{value:.4g}"
+
+
+def plural(number: int, what: str) -> str:
+    word = WORDS[number] if number < len(WORDS) else str(number)
+    return f"{word} {what}{'' if number == 1 else 's'}"

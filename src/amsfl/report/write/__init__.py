@@ -1,1 +1,0 @@
-"""The page, its words, and every file of a report."""
