@@ -14,7 +14,7 @@ from amsfl.data.preprocessing import encode
 from amsfl.data.read_table import open_rows
 from amsfl.data.recipe import ColumnRecipe, Recipe
 from amsfl.data.spelling import parse_numbers
-from amsfl.record.plain_data import from_plain, plain
+from amsfl.record import from_plain, plain
 
 RNG = np.random.default_rng(0)
 

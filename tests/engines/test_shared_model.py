@@ -21,8 +21,7 @@ from amsfl.data import Dataset
 from amsfl.engines import Orders, devices, layout, models, task
 from amsfl.engines.jax_engine import JaxEngine
 from amsfl.engines.loop_engine import LoopEngine
-from amsfl.record.folder import read_manifest
-from amsfl.record.run_reader import load_checkpoint
+from amsfl.record.run import load_checkpoint
 
 Found = dict[str, np.ndarray]
 LIMIT = 100
@@ -118,7 +117,7 @@ def test_every_method_trains_a_shared_model(tmp_path, monkeypatch):
     for found in found_by(__file__, tmp_path, 2, 6 * LIMIT, "runs"):
         alike(found, expected)
     # a checkpoint is in the plain order, whoever shared the model; AMSFL's server has a', D', what is scored
-    point = load_checkpoint(tmp_path / "readings", read_manifest(tmp_path / "readings", "run"))
+    point = load_checkpoint(tmp_path / "readings")
     params = expected["readings/params"]
     np.testing.assert_allclose(
         point.arrays["server"][0, 2 * params.size : 3 * params.size], params, rtol=1e-8

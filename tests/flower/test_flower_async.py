@@ -20,7 +20,7 @@ from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.server.options import ServerOptions
 from amsfl.flower.server.server import FlowerServer
 from amsfl.record import read_run
-from amsfl.record.run_reader import load_checkpoint
+from amsfl.record.run import load_checkpoint
 from amsfl.simulation import serve_config
 
 DIGITS = data.load("digits")
@@ -246,6 +246,6 @@ def test_real_nodes_that_come_late_count_by_their_age(end: str, tmp_path: Path) 
         age for record in rounds for who, age in zip(record.cohort, record.staleness, strict=True) if who == 2
     ]
     assert (not late or max(late) >= 1) and not any(record.dropped for record in rounds)
-    found = load_checkpoint(tmp_path / "run", read_run(tmp_path / "run").manifest)
+    found = load_checkpoint(tmp_path / "run")
     assert found is not None
     np.testing.assert_allclose(found.arrays["anchor"][0], replayed(rounds, 5), rtol=2e-4, atol=2e-5)

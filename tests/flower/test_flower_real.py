@@ -29,8 +29,8 @@ from amsfl.engines.loop_engine import LoopEngine
 from amsfl.flower.deploy import certificates
 from amsfl.flower.deploy import run as deploying
 from amsfl.flower.deploy.processes import Federation, loopback
-from amsfl.record import holds_record, read_manifest, read_run
-from amsfl.record.run_reader import load_checkpoint
+from amsfl.record import holds_record, read_run
+from amsfl.record.run import load_checkpoint
 
 BATCH, LR = 16, 0.1
 STEPS = [[3, 1, 5], [2, 4, 1]]
@@ -269,7 +269,7 @@ def test_first_rounds_equal_the_loop_engine(stage: tuple[Federation, Path]) -> N
             orders = Orders(np.arange(3)[None], np.array([STEPS[number]]), np.array([LR]), job.shards.weights)
             state, outcome = engine.round(state, orders, number)
         out = where / "methods" / name
-        found, point = records(out), load_checkpoint(out, read_manifest(out))
+        found, point = records(out), load_checkpoint(out)
         assert point is not None and len(found) == rounds, f"{name}\n{logs(running)}"
         assert [record.steps for record in found] == STEPS[:rounds], name
         assert not reasons(out), name

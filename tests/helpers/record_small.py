@@ -26,7 +26,7 @@ FACTS = {"fake": MethodFacts("fake", "Fake")}
 def manifest(**settings: Any) -> Manifest:
     settings = {"method": "fake", "lr": 0.1, "rounds": 6, **settings}
     made = {"data": "none", "model": "one number"}
-    return Manifest("run", identity(settings, made), [], settings, FACTS, made)
+    return Manifest("run", identity(settings, made), settings, FACTS, made)
 
 
 def one_round(number: int, lr: float = 0.1) -> RoundRecord:
@@ -79,7 +79,7 @@ def resume(where: Path) -> None:
 def study_manifest(**settings: Any) -> Manifest:
     settings = {"title": "small", "trials": 3, **settings}
     facts = {"one": FACTS["fake"], "two": FACTS["fake"]}
-    return Manifest("study", identity(settings, {}), [], settings, facts)
+    return Manifest("study", identity(settings, {}), settings, facts)
 
 
 def run_study(where: Path, **settings: Any) -> None:
@@ -89,7 +89,7 @@ def run_study(where: Path, **settings: Any) -> None:
     try:
         old = folder.read_manifest(where, "study") if folder.holds_record(where) else None
         same = old is not None and old.identity == fresh.identity
-        writer = StudyWriter(where, lock) if same else study.create(where, fresh, old, lock)
+        writer = StudyWriter(where, lock) if same else study.create(where, fresh, lock)
         for entry in fresh.methods:
             done = {trial.trial for trial in writer.finished(entry)}
             for number in range(3):

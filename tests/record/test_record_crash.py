@@ -12,8 +12,6 @@ from amsfl import record
 from amsfl.core import DiskError
 from amsfl.record import folder
 
-ERRORS = (errno.ENOSPC, errno.EROFS)
-
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
@@ -49,34 +47,28 @@ def test_a_run_that_dies_anywhere_ends_with_the_same_bits(tmp_path, whole, torn)
 
 
 def test_force_leaves_the_old_run_or_the_new_one(tmp_path):
-    """A run with other settings over a finished one: until it stands, the old one is whole and ended."""
+    """A run with other settings over a finished one, killed anywhere: nothing of both in one record."""
     run(tmp_path / "old")
     run(tmp_path / "new", lr=0.5)
-    old, new = everything(tmp_path / "old"), everything(tmp_path / "new")
-    where, seen = tmp_path / "run", set()
+    new, where, seen = everything(tmp_path / "new"), tmp_path / "run", set()
     shutil.copytree(tmp_path / "old", where)
-    (where / "notes.txt").write_text("mine")
-    (where / "checkpoint-000099.safetensors").write_text("mine, too")
     foreign = {"notes.txt": b"mine", "checkpoint-000099.safetensors": b"mine, too"}
-    begun = points(lambda: run(where, force=True, lr=0.5))
-    for number in begun:
+    for number in points(lambda: run(where, force=True, lr=0.5)):
         shutil.rmtree(where)
         shutil.copytree(tmp_path / "old", where)
         for name, content in foreign.items():
             (where / name).write_bytes(content)
         crash_at(number, lambda: run(where, force=True, lr=0.5))
-        found = record.read_run(where)
-        if found.settings["lr"] == 0.1:
-            left = {name: part for name, part in everything(where).items() if not name.startswith(".")}
-            assert left == old | foreign, "the old run, untouched"
-            assert found.summary is not None
-            seen.add("old")
-        else:
-            assert all(line.lr == 0.5 for line in found.rounds), "nothing of the old run in the new one"
-            resume(where)
-            assert everything(where) == new | foreign
-            seen.add("new")
-    assert seen == {"old", "new"}
+        try:
+            found = record.read_run(where)
+            lr = found.settings["lr"]
+            assert all(line.lr == lr for line in found.rounds)
+            seen.add(lr)
+        except DiskError:
+            seen.add("a sentence")  # files of the old run are gone, and the new one does not stand yet
+        run(where, force=True, lr=0.5)
+        assert everything(where) == new | foreign
+    assert {0.1, 0.5} <= seen
 
 
 def test_a_study_that_dies_anywhere_ends_with_the_same_bits(tmp_path):
@@ -91,15 +83,14 @@ def test_a_study_that_dies_anywhere_ends_with_the_same_bits(tmp_path):
         shutil.rmtree(where)
 
 
-@pytest.mark.parametrize("error", ERRORS)
-def test_a_disk_that_refuses_is_a_sentence_and_costs_nothing(tmp_path, whole, error):
-    """Full, a limit on file sizes, read-only, broken: at every operation in turn."""
+def test_a_disk_that_refuses_is_a_sentence_and_costs_nothing(tmp_path, whole):
+    """Full, at every operation in turn."""
     where = tmp_path / "run"
     chosen = points(lambda: run(tmp_path / "counted"), 4)
     assert operations(lambda: run(tmp_path / "listed"))[-1] == ("unlink", ".amsfl-lock")
     for number in chosen[:-1]:  # the lock itself goes with the process, removed or not
         try:
-            fail_at(number, error, lambda: run(where))
+            fail_at(number, errno.ENOSPC, lambda: run(where))
         except DiskError as said:
             assert "cannot be" in str(said) and said.code == 1
         else:
@@ -113,17 +104,12 @@ def test_a_disk_that_refuses_is_a_sentence_and_costs_nothing(tmp_path, whole, er
         shutil.rmtree(where)
 
 
-def test_a_checkpoint_is_on_the_disk_before_anything_counts_on_it(tmp_path):
-    """Rounds and arrays are flushed before the pointer is renamed, and each rename after it was made."""
-    happened = operations(lambda: run(tmp_path / "run"))
-    names = [f"{what} {name}" for what, name in happened]
-    pointer = next(i for i, (what, name) in enumerate(happened)
-                   if what == "replace" and name.startswith(".checkpoint.json"))  # fmt: skip
-    before = names[:pointer]
-    assert "fsync rounds.jsonl" in before and "fsync run" in before
-    assert any(name.startswith("fsync .checkpoint-a.safetensors") for name in before)
-    assert "unlink checkpoint-b.safetensors" not in before
-    assert names[pointer + 1] == "fsync run", "and the rename itself"
+def test_rounds_are_on_the_disk_before_a_checkpoint_counts_on_them(tmp_path):
+    """Rounds are flushed before the checkpoint is renamed, and the folder after it."""
+    names = [f"{what} {name}" for what, name in operations(lambda: run(tmp_path / "run"))]
+    renamed = next(i for i, name in enumerate(names) if name.startswith("replace .checkpoint.safetensors"))
+    assert "fsync rounds.jsonl" in names[:renamed] and names[renamed + 1] == "fsync run"
+    assert any(name.startswith("fsync .checkpoint.safetensors") for name in names[:renamed])
     assert len([name for name in names if name == "fsync rounds.jsonl"]) == 3, "not at every round"
 
 

@@ -1,7 +1,7 @@
 """What is not as it was written is noticed: one bit, one line, another format, somebody else's file."""
 
-import json
 import shutil
+import warnings
 from contextlib import suppress
 
 import pytest
@@ -9,8 +9,8 @@ from crashes import everything, flips
 from record_small import manifest, model, one_round, resume, run, run_study, study_manifest, trial
 
 from amsfl import record
-from amsfl.core import DiskError, UserError
-from amsfl.record import FORMAT, RoundRecord, Summary, sealed_text, study
+from amsfl.core import DiskError, Remark, UserError
+from amsfl.record import FORMAT, RoundRecord, Summary, study, sums
 from amsfl.record.fingerprint import check_same, checksum_arrays, merge_settings
 
 
@@ -41,26 +41,44 @@ def test_a_flipped_bit_never_changes_how_a_run_ends(tmp_path):
     assert ended["same"] and ended["sentence"]
 
 
+def test_a_damaged_end_is_left_out_with_a_word(tmp_path):
+    """Lines that were changed, lost, doubled or moved: what stands before them is read."""
+    with record.create(tmp_path, manifest()) as writer:
+        for number in range(1, 6):
+            writer.append(one_round(number))
+    lines = (tmp_path / "rounds.jsonl").read_bytes().splitlines(keepends=True)
+    (tmp_path / "rounds.jsonl").write_bytes(b"".join(lines)[:-7])  # the process was killed while it wrote
+    assert len(record.read_run(tmp_path).rounds) == 4
+    for bad in (
+        [*lines[:3], lines[3].replace(b"1", b"2", 1), lines[4]],
+        [*lines[:3], lines[4]],
+        [*lines[:3], lines[2], *lines[3:]],
+        [*lines[:3], b"\xff\n"],
+    ):
+        (tmp_path / "rounds.jsonl").write_bytes(b"".join(bad))
+        with pytest.warns(Remark, match="line 4.*3 rounds before it are read; 'amsfl resume"):
+            assert len(record.read_run(tmp_path).rounds) == 3
+
+
 def test_another_format_is_refused(tmp_path):
     run(tmp_path / "run")
     path = tmp_path / "run" / "record.json"
-    found = json.loads(path.read_text())
-    del found["crc"]
+    found = sums.unseal(path.read_bytes())
     for other in (FORMAT - 1, FORMAT + 1, None, "2"):
-        path.write_bytes(sealed_text.seal(found | {"format": other}))
-        for reader in (record.read_run, resume, record.verify):
+        path.write_bytes(sums.seal(found | {"format": other}))
+        for reader in (record.read_run, resume):
             with pytest.raises(DiskError, match=f"has format {other!r}, and this amsfl reads and writes"):
                 reader(tmp_path / "run")
-    path.unlink()  # an old amsfl wrote none
+    path.unlink()
     with pytest.raises(UserError, match=r"holds no record: it has no record\.json"):
         resume(tmp_path / "run")
-    with pytest.raises(UserError, match=r"has a file 'config\.toml' that is no record's of this amsfl"):
+    with pytest.raises(UserError, match=r"has a file '\S+' that is no record's of this amsfl"):
         run(tmp_path / "run", force=True)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[" * 50_000, b"{}", b"null", b'{"format": 2}'])
 @pytest.mark.parametrize(
-    "name", ["record.json", "config.toml", "rounds.jsonl", "checkpoint.json", "summary.json"]
+    "name", ["record.json", "config.toml", "rounds.jsonl", "checkpoint.safetensors", "summary.json"]
 )
 def test_garbage_is_a_sentence(tmp_path, name, content):
     """Not UTF-8, nested too deep, no object: each in place of each file; and a directory in its place."""
@@ -73,22 +91,20 @@ def test_garbage_is_a_sentence(tmp_path, name, content):
 
 
 def _refused(where):
-    try:
-        assert not record.verify(where).good
-    except UserError as said:
-        assert said.code == 1
     for reader in (record.read_run, resume):
-        with suppress(DiskError):  # a checkpoint does not bother a reader, nor a summary one who goes on
+        # a checkpoint does not bother a reader, nor a summary or settings one who goes on
+        with suppress(DiskError), warnings.catch_warnings():
+            warnings.simplefilter("ignore", Remark)
             reader(where)
 
 
 def test_an_ended_run_without_its_checkpoint_is_not_run_anew(tmp_path):
     run(tmp_path)
-    (tmp_path / "checkpoint.json").unlink()
+    (tmp_path / "checkpoint.safetensors").unlink()
     before = everything(tmp_path)
     with pytest.raises(DiskError, match=r"the run has ended, and it is gone.*start again with"):
         resume(tmp_path)
-    assert everything(tmp_path) == before and not record.verify(tmp_path).good
+    assert everything(tmp_path) == before
 
 
 def test_damage_in_a_study(tmp_path):
@@ -100,13 +116,9 @@ def test_damage_in_a_study(tmp_path):
         two.write_bytes(bad)
         with pytest.raises(DiskError, match=r"0001-0001\.jsonl' is damaged .*: remove it, and the study's"):
             record.read_study(tmp_path)
-        assert not record.verify(tmp_path).good
     two.unlink()
     run_study(tmp_path)
     assert everything(tmp_path) == whole
-    (tmp_path / "study.toml").write_text('title = "small"\ntrials = 4\n')
-    with pytest.raises(DiskError, match=r"keeps the settings it began with\. Remove the file"):
-        record.read_study(tmp_path)
 
 
 NAMES = ["../../x", "/tmp/x", "a/b", "..", ".", "", " ", ".hidden", "a\\b", "a\nb", "a\0b", "x" * 101, "C:x"]
@@ -118,7 +130,7 @@ def test_nothing_is_written_outside_of_the_folder(tmp_path, name):
     bad = study_manifest()._replace(methods={name: study_manifest().methods["one"]})
     lock = record.Lock(where)
     with lock, pytest.raises(UserError, match="cannot name a folder"):
-        study.create(where, bad, None, lock)
+        study.create(where, bad, lock)
     assert [path.name for path in tmp_path.rglob("*")] == ["deep", "study"]
     assert record.safe_name("FedAvg, lr=0.5 (50%) é", "The entry")
 
@@ -127,14 +139,14 @@ def test_a_link_does_not_lead_outside(tmp_path):
     where, outside = tmp_path / "study", tmp_path / "outside"
     outside.mkdir()
     lock = record.Lock(where)
-    with study.create(where, study_manifest(), None, lock) as writer:
+    with study.create(where, study_manifest(), lock) as writer:
         (where / "trials").symlink_to(outside)
         with pytest.raises(UserError, match="leads out of"):
             writer.save("one", [trial("one", 0)])
     assert not list(outside.iterdir())
 
 
-@pytest.mark.parametrize("name", ["summary.json", "config.toml", "rounds.jsonl", "checkpoint-a.safetensors"])
+@pytest.mark.parametrize("name", ["summary.json", "config.toml", "checkpoint.safetensors"])
 def test_files_that_are_not_ours_are_left_alone(tmp_path, name):
     (tmp_path / name).write_text("mine")
     for force in (False, True):
@@ -152,16 +164,6 @@ def test_a_report_leaves_files_alone_that_are_not_its_own(tmp_path):
     record.publish(tmp_path, {"report.html": b"1", "old.csv": b"2"})
     record.publish(tmp_path, {"report.html": b"3"})
     assert set(everything(tmp_path)) == {"mine.json", "report.html", "report.json"}
-
-
-def test_a_study_file_that_is_not_ours_is_left_alone(tmp_path):
-    lock = record.Lock(tmp_path)
-    with study.create(tmp_path, study_manifest(), None, lock) as writer:
-        (tmp_path / "trials" / "one").mkdir(parents=True)
-        (tmp_path / "trials" / "one" / "0000-0000.jsonl").write_text("mine")
-        with pytest.raises(UserError, match="is not a file of this study's; move it away"):
-            writer.save("one", [trial("one", 0)])
-        assert not writer.finished("one")
 
 
 def test_what_may_change_is_a_short_list(tmp_path):
@@ -182,11 +184,10 @@ def test_a_record_and_back(tmp_path):
     """Every field through JSON; what is not finite is null, and a checkpoint's is kept to the bit."""
     full = RoundRecord(1, {"sum": 1.0}, {"sum": 1.0}, 2.0, {"h": {"a": 1.0}}, [0], [3], None, 1.0, 2.0,
                        {"loss": [0.5]}, {"why": ["cap"]}, {"seconds": 0.1}, [1.0])  # fmt: skip
-    line, _ = sealed_text.seal_line(full._asdict(), 7)
-    assert RoundRecord.of(sealed_text.unseal_lines(line, 7).rows[0]) == full
-    assert "NaN" not in sealed_text.dumps([float("nan"), float("inf")])
-    far = {"a": [float("inf"), -float("inf"), 1.5], "b": {"c": None}}
-    assert sealed_text.decode_floats(json.loads(sealed_text.dumps(sealed_text.encode_floats(far)))) == far
+    assert RoundRecord.of(sums.unseal_lines(sums.seal(full._asdict())).rows[0]) == full
+    for value in ({}, {"a": {"b": {}}}):
+        assert sums.unseal(sums.seal(value, 1)) == sums.unseal(sums.seal(value)) == value
+    assert "NaN" not in sums.dumps([float("nan"), float("inf")])
     numbers = __import__("numpy").zeros((2, 3))
     assert (
         checksum_arrays(numbers) != checksum_arrays(numbers.T.copy()) != checksum_arrays(numbers.astype("f4"))

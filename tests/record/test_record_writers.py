@@ -7,22 +7,18 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 from crashes import everything
 from federation_small import python
 from record_small import manifest, resume, run
-from safetensors.numpy import load as load_tensors
-from safetensors.numpy import save as save_tensors
 
 from amsfl import record
 from amsfl.core import UserError
-from amsfl.record import tensors
-from amsfl.record.lock import LOCK, Busy, Lock
+from amsfl.record.folder import LOCK
+from amsfl.record.run import load_checkpoint
 
 HERE = str(Path(__file__).parents[1] / "helpers")
 HOLD = """
@@ -74,7 +70,6 @@ def test_a_second_writer_is_told_who_the_first_is(tmp_path):
         for second in (lambda: record.reopen(where, "run"), lambda: run(where, force=True)):
             with pytest.raises(UserError, match=rf"is being written by process {first.pid} on \S+ since"):
                 second()
-        assert "being written by process" in str(record.verify(where).findings)
     finally:
         first.send_signal(signal.SIGKILL)
         first.wait()
@@ -86,25 +81,6 @@ def test_a_second_writer_is_told_who_the_first_is(tmp_path):
 def test_two_in_one_process_are_two(tmp_path):
     with record.create(tmp_path, manifest()), pytest.raises(UserError, match=f"process {os.getpid()} on"):
         record.reopen(tmp_path, "run")
-    (tmp_path / LOCK).write_text("not a lock")
-    with pytest.raises(UserError, match="is not a lock of amsfl's; move it away"):
-        Lock(tmp_path)
-    assert (tmp_path / LOCK).read_text() == "not a lock"
-
-
-def test_a_lock_that_was_taken_this_moment(tmp_path):
-    """Its text comes a moment after the lock itself: who asks in between waits for it, and not for ever."""
-    with Lock(tmp_path) as first:
-        written = first.path.read_text()
-        os.truncate(first.path, 0)
-        later = threading.Timer(0.02, first.path.write_text, [written])
-        later.start()
-        with pytest.raises(Busy, match=f"is being written by process {os.getpid()} on"):
-            Lock(tmp_path)
-        later.join()
-        os.truncate(first.path, 0)
-        with pytest.raises(Busy, match="is being written by another process;"):
-            Lock(tmp_path)
 
 
 def test_writers_keep_modes_and_replace_neither_devices_nor_links(tmp_path):
@@ -125,20 +101,6 @@ def test_writers_keep_modes_and_replace_neither_devices_nor_links(tmp_path):
     assert link.is_symlink() and secret.read_bytes() == b"new"
     record.write_atomically(Path(os.devnull), b"gone")
     assert Path(os.devnull).is_char_device()
-
-
-@pytest.mark.parametrize("piece", [10, 4 << 20])
-def test_tensors_in_pieces_are_a_safetensors_file(monkeypatch, piece):
-    """What the library itself writes, where all numbers are of one kind; what it reads, whatever they are."""
-    monkeypatch.setattr(tensors, "PIECE", piece)
-    floats = {"b é": np.arange(7, dtype="f4"), "a": np.ones((2, 3), "f4").T, "none": np.zeros((1, 0), "f4")}
-    content = b"".join(tensors.TensorFile(floats))
-    assert content == save_tensors({name: np.ascontiguousarray(part) for name, part in floats.items()})
-    mixed = {"flag": np.array([True]), "count": np.array(7), "byte": np.uint8([1]), "x": np.float64([1.5])}
-    back = load_tensors(b"".join(tensors.TensorFile(mixed)))
-    assert {name: (part.dtype, part.shape, part.tolist()) for name, part in back.items()} == {
-        name: (part.dtype, part.shape, part.tolist()) for name, part in mixed.items()
-    }
 
 
 def test_of_many_that_begin_at_once_one_wins(tmp_path):
@@ -232,16 +194,13 @@ def test_one_ctrl_c_is_enough_and_writes_a_checkpoint(tmp_path):
     assert stopped.returncode == 130, stopped.stderr
     assert f"stopped; continue with 'amsfl resume {where}'" in stopped.stderr
     found = record.read_run(where)
-    assert len(found.rounds) == 5 and json.loads((where / "checkpoint.json").read_text())["round"] == 5
+    assert len(found.rounds) == 5 and load_checkpoint(where).round == 5
     command = ("from amsfl.cli import main; main()", "resume", str(where), "--json")
     done = python("-c", *command)
     assert done.returncode == 0, done.stderr
     shorter = INTERRUPTED.replace("number == 5", "False")
     assert python("-c", shorter, str(tmp_path / "alone")).returncode == 0
-    ours, alone = (load(where / "checkpoint.json") for where in (where, tmp_path / "alone"))
-    assert ours["host"] == alone["host"] and ours["sha256"] == alone["sha256"]
+    ours, alone = load_checkpoint(where), load_checkpoint(tmp_path / "alone")
+    assert ours.host == alone.host and ours.arrays.keys() == alone.arrays.keys()
+    assert all(part.tobytes() == alone.arrays[name].tobytes() for name, part in ours.arrays.items())
     assert json.loads(done.stdout)["accuracy"] == record.read_run(tmp_path / "alone").summary.accuracy
-
-
-def load(path: Path) -> dict[str, object]:
-    return json.loads(path.read_text())

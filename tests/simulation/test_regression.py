@@ -191,7 +191,7 @@ def test_predictions_and_exports_are_in_the_users_units(table: Path, tmp_path: P
     card = (tmp_path / "run" / "MODEL.md").read_text(encoding="utf-8")
     assert "predicts a number: `rent`" in card and "R²" in card and "accuracy" not in card
     assert 'accuracy": null' in (tmp_path / "run" / "summary.json").read_text()
-    assert record.verify(tmp_path / "run").good
+    record.read_run(tmp_path / "run")
 
 
 def test_targets_go_by_their_score(table: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save
 
 from amsfl.core import DiskError, Remark, UserError
 from amsfl.core.version import VERSION
@@ -21,9 +22,8 @@ from amsfl.portable.compute import KINDS, logits
 from amsfl.portable.network import Array, LayerSpec, Tensors, shapes
 from amsfl.record import Damaged, from_plain, plain
 from amsfl.record.disk import Content, digest
-from amsfl.record.run_reader import ABOUT_MODEL, BEST, CARD, MODEL, check_bound
-from amsfl.record.sealed_text import seal, unseal
-from amsfl.record.tensors import TensorFile
+from amsfl.record.run import ABOUT_MODEL, BEST, CARD, MODEL, check_models
+from amsfl.record.sums import seal, unseal
 
 FILES = {"last": MODEL, "best": BEST, "auto": BEST}
 BLOCK = 4096  # rows at once
@@ -158,11 +158,11 @@ def folder_files(model: PortableModel, best: Tensors | None = None) -> dict[str,
     """What a folder that holds a model is made of; `best` are the tensors of another round."""
     rounds = {MODEL: model.tensors} | ({} if best is None else {BEST: best})
     arrays = {
-        name: TensorFile({key: np.ascontiguousarray(part) for key, part in tensors.items()})
+        name: save({key: np.ascontiguousarray(part) for key, part in tensors.items()})
         for name, tensors in rounds.items()
     }
     sums = {name: digest(content) for name, content in arrays.items()}
-    about = seal({**model.description(), "sha256": sums})
+    about = seal({**model.description(), "sha256": sums}, 1)
     return {**arrays, ABOUT_MODEL: about, CARD: model_card(model).encode()}
 
 
@@ -191,7 +191,7 @@ def load(folder: str | Path, which: str = "auto") -> PortableModel:
             f"ends; 'amsfl resume {where}' continues one that did not."
         )
     path = where / FILES[which]
-    check_bound(where)
+    check_models(where)
     about: dict[str, Any] = {}
     try:
         about = unseal((where / ABOUT_MODEL).read_bytes())

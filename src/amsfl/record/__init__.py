@@ -1,13 +1,8 @@
 """Records on disk: one schema, one writer, one reader, for runs, studies and real federations."""
 
-from amsfl.record.disk import safe_name, write_atomically
-from amsfl.record.folder import holds_record, read_manifest, read_sealed, write_sealed
-from amsfl.record.lock import Busy, Lock
-from amsfl.record.outputs import publish
-from amsfl.record.parts import check_part_count, holds_parts, part_folder, read_study
-from amsfl.record.plain_data import from_plain, plain
-from amsfl.record.run import RunWriter, check_free, create, reopen
-from amsfl.record.run_reader import read_run
+from amsfl.record.disk import publish, safe_name, write_atomically
+from amsfl.record.folder import Busy, Lock, holds_record, read_manifest
+from amsfl.record.run import RunWriter, check_free, create, read_run, reopen
 from amsfl.record.schema import (
     FORMAT,
     Checkpoint,
@@ -21,9 +16,8 @@ from amsfl.record.schema import (
     TrialRecord,
     flatten,
 )
-from amsfl.record.sealed_text import Damaged, dumps
-from amsfl.record.study import StudyWriter
-from amsfl.record.verify import verify
+from amsfl.record.study import StudyWriter, check_part_count, holds_parts, part_folder, read_study
+from amsfl.record.sums import Damaged, dumps, from_plain, plain, read_sealed, write_sealed
 
 __all__ = [
     "FORMAT",
@@ -58,7 +52,6 @@ __all__ = [
     "read_study",
     "reopen",
     "safe_name",
-    "verify",
     "write_atomically",
     "write_sealed",
 ]

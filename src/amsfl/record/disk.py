@@ -1,10 +1,11 @@
 """File operations that happen whole or not at all; their errors are sentences."""
 
 import errno
+import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +15,8 @@ from amsfl.core import DiskError, UserError
 
 Content = bytes | Iterable[bytes | memoryview]  # of a file; a large one's in pieces
 LONGEST = 100  # characters of a name that becomes a folder's
+LISTED = "report.json"  # which files of a folder are a report's or an export's
+LEFT = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.new")  # beside a file that was being written
 WAYS_OUT = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space",
@@ -67,15 +70,6 @@ def open_to_append(path: Path) -> int:
     return os.open(path, flags | extra, 0o666)
 
 
-def append(path: Path, content: bytes) -> None:
-    """One more piece at a file's end."""
-    file = open_to_append(path)
-    try:
-        write_all(file, content)
-    finally:
-        os.close(file)
-
-
 def write_atomically(path: Path, content: Content, mode: int = 0o666) -> None:
     """Write a new file beside it, flush it to the disk, rename it over the old one, and flush the folder.
 
@@ -108,6 +102,43 @@ def write_atomically(path: Path, content: Content, mode: int = 0o666) -> None:
                 beside.unlink()
             raise
         sync_folder(path.parent)
+
+
+def publish(where: Path, files: Mapping[str, Content]) -> None:
+    """Write the files of a report or an export in place of the last one's; other files are left alone."""
+    make_folder(where)
+    listed = where / LISTED
+    old = _listed(listed)
+    taken = [name for name in (*files, LISTED) if name not in old and exists(where / name)]
+    if taken:
+        raise UserError(
+            f"The folder {str(where)!r} has a file {taken[0]!r} that is no report's of this amsfl, and "
+            "it would be overwritten; choose another --out, or move it away."
+        )
+    # the list before the files: what a killed process leaves is still known to be ours
+    _write_list(listed, {*old, *files, LISTED})
+    for name, content in files.items():
+        make_folder((where / name).parent)
+        write_atomically(inside(where, where / name), content)
+    for name in old - files.keys() - {LISTED}:
+        remove(inside(where, where / name))
+    _write_list(listed, {*files, LISTED})
+
+
+def _write_list(listed: Path, names: Iterable[str]) -> None:
+    write_atomically(listed, json.dumps({"files": sorted(names)}, indent=1).encode())
+
+
+def _listed(listed: Path) -> set[str]:
+    """Names of the files of the last report."""
+    if not exists(listed):
+        return set()
+    try:
+        return set(map(str, json.loads(read(listed))["files"]))
+    except (ValueError, RecursionError, KeyError, TypeError):
+        raise DiskError(
+            f"{str(listed)!r} is damaged; remove it and the report, then run 'amsfl report' again."
+        ) from None
 
 
 def pieces(content: Content) -> Iterable[bytes | memoryview]:
@@ -148,11 +179,10 @@ def make_folder(folder: Path, private: bool = False) -> None:
         folder.mkdir(exist_ok=True, mode=0o700 if private else 0o777)
 
 
-def clear(path: Path) -> None:
-    """Remove what a killed `write_atomically` left beside this file."""
-    ours = re.compile(rf"\.{re.escape(path.name)}\.\d+-[0-9a-f]+\.new")
-    for beside in path.parent.glob(".*.new"):
-        if ours.fullmatch(beside.name):
+def clear(folder: Path) -> None:
+    """Remove what killed `write_atomically`s left in a folder."""
+    for beside in folder.glob(".*.new"):
+        if LEFT.fullmatch(beside.name):
             remove(beside)
 
 

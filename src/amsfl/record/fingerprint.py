@@ -12,7 +12,7 @@ from amsfl.core.registry import own_names
 from amsfl.core.score_names import split_target
 from amsfl.record.folder import changed_values
 from amsfl.record.schema import Array, Manifest
-from amsfl.record.sealed_text import checksum, dumps
+from amsfl.record.sums import checksum, dumps
 
 # What may change when a run goes on: how long it is, how often it is saved, where its data lies, who shares
 # its model; and how a server of real clients waits for them.

@@ -1,26 +1,79 @@
-"""record.json: what a folder is, which of its files are ours, and how one record replaces another.
+"""A record's folder: record.json says what it is; whoever writes there holds a lock of the system's.
 
-It is written first. From then on the folder holds the new record: files of the one before are listed in
-`replaces`, mean nothing any more, and are removed by whoever opens the folder next, if not right now.
+The lock is free again when its holder dies, however it dies. Its file says who holds it, for people.
 """
 
-from collections.abc import Iterable, Sequence
+import os
+import socket
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
-from amsfl.core import DiskError, UserError
-from amsfl.core.records import Json, JsonMapping
-from amsfl.record import disk, sealed_text
-from amsfl.record.lock import Lock
-from amsfl.record.schema import FORMAT, Manifest, MethodFacts
+import tomli_w
+from filelock import FileLock, Timeout
 
-MANIFEST = "record.json"
+from amsfl.core import DiskError, Remark, UserError
+from amsfl.core.records import Json, JsonMapping
+from amsfl.record import disk, sums
+from amsfl.record.schema import FORMAT, Manifest
+
+MANIFEST, LOCK = "record.json", ".amsfl-lock"
 SETTINGS = {"run": "config.toml", "flower": "config.toml", "study": "study.toml"}
 KINDS = {
     "run": "a simulated run; continue it with 'amsfl resume'",
     "flower": "a run of real clients; continue it with Flower and resume=true",
     "study": "a study; continue it with the command that began it",
 }
+
+
+class Busy(UserError):
+    """Somebody else writes there now."""
+
+
+class Lock:
+    """Held from its making, which makes the folder too, until `release`, or until the process is gone."""
+
+    def __init__(self, folder: Path):
+        disk.make_folder(folder)
+        self.path = folder / LOCK
+        self.lock = FileLock(self.path, timeout=0, thread_local=False)
+        with disk.explain_errors("locked", self.path):
+            try:
+                self.lock.acquire()
+            except Timeout:
+                holder = self.path.read_text(encoding="utf-8", errors="replace").strip()[:200]
+                raise Busy(
+                    f"The folder {str(folder)!r} is being written by {holder or 'another process'}; wait "
+                    "until that ends, or choose another folder."
+                ) from None
+            started = time.strftime("%Y-%m-%d %H:%M:%S")
+            self.path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {started}\n")
+
+    def release(self) -> None:
+        if self.lock.is_locked:
+            with suppress(OSError):  # a folder that is gone or read-only: the lock goes with the file
+                self.path.unlink(missing_ok=True)  # while it is still ours
+            self.lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+@contextmanager
+def lock_for_writer(folder: Path) -> Iterator[Lock]:
+    """A lock for a writer that is made within the `with` and holds it from then on."""
+    lock = Lock(folder)
+    try:
+        yield lock
+    except BaseException:
+        lock.release()
+        raise
 
 
 def holds_record(folder: Path) -> bool:
@@ -33,27 +86,20 @@ def read_manifest(folder: Path, *kinds: str) -> Manifest:
     if not disk.exists(folder):
         raise UserError(f"There is no folder {str(folder)!r}; give one that a run or a study wrote.")
     if not disk.exists(path):
-        raise UserError(
-            f"The folder {str(folder)!r} holds no record: it has no {MANIFEST}. Either nothing was written "
-            "there, or by an amsfl too old for this one."
-        )
+        raise UserError(f"The folder {str(folder)!r} holds no record: it has no {MANIFEST}.")
     content = disk.read(path)
     try:
-        stored = sealed_text.loads(content)
+        stored = sums.loads(content)
         if stored.get("format") != FORMAT:
             raise DiskError(
                 f"The record in {str(folder)!r} has format {stored.get('format')!r}, and this amsfl reads "
                 f"and writes format {FORMAT}: use the amsfl that wrote it "
                 f"({stored.get('version', 'unknown')}), or start a new one in another folder."
             )
-        stored = sealed_text.unseal(content)
-        methods = {entry: MethodFacts(**facts) for entry, facts in stored.pop("methods").items()}
-        manifest = Manifest(**stored, methods=methods)
-    except (sealed_text.Damaged, TypeError, KeyError, AttributeError) as bad:
-        raise DiskError(
-            f"{str(path)!r} is damaged ({bad}); what is in the folder cannot be told without it: start a new "
-            "record in another folder."
-        ) from None
+        manifest = sums.from_plain(Manifest, sums.unseal(content))
+    except sums.Damaged as bad:
+        then = "what is in the folder cannot be told without it: start a new record in another folder."
+        raise sums.damaged(path, bad, then) from None
     if kinds and manifest.kind not in kinds:
         what = KINDS.get(manifest.kind, manifest.kind)
         raise UserError(f"The folder {str(folder)!r} holds {what}. Or choose another folder.")
@@ -61,9 +107,7 @@ def read_manifest(folder: Path, *kinds: str) -> Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    plain = manifest._asdict()
-    plain["methods"] = {entry: facts._asdict() for entry, facts in manifest.methods.items()}
-    write_sealed(folder / MANIFEST, plain)
+    sums.write_sealed(folder / MANIFEST, sums.plain(manifest))
 
 
 def changed_values(was: JsonMapping, now: JsonMapping) -> dict[str, list[Any]]:
@@ -75,13 +119,13 @@ def changed_values(was: JsonMapping, now: JsonMapping) -> dict[str, list[Any]]:
 def check_free(folder: Path, files: Iterable[str], kinds: Sequence[str], force: bool) -> Manifest | None:
     """A new record may begin here: none is there, or one to be replaced (returned), and no foreign file."""
     if holds_record(folder):
-        stored = read_manifest(folder, *kinds)
+        old = read_manifest(folder, *kinds)
         if not force:
             raise UserError(
-                f"The folder {str(folder)!r} already holds a {stored.kind}; choose another --out, continue "
+                f"The folder {str(folder)!r} already holds a {old.kind}; choose another --out, continue "
                 f"it with 'amsfl resume {folder}', or overwrite it with --force."
             )
-        return stored
+        return old
     for name in files:
         if disk.exists(folder / name):
             raise UserError(
@@ -91,20 +135,19 @@ def check_free(folder: Path, files: Iterable[str], kinds: Sequence[str], force: 
     return None
 
 
-def start_record(folder: Path, manifest: Manifest, old: Manifest | None) -> None:
-    """The new record stands with one rename; what the old one left goes after it."""
-    stale = [name for name in (old.files if old else []) if disk.exists(folder / name)]
-    write_manifest(folder, manifest._replace(replaces=stale))
-
-
 class RecordWriter:
     """A record's folder with us as its only writer, until the `with` ends."""
 
     def __init__(self, where: Path, lock: Lock, *kinds: str):
         self.where, self.lock, self.manifest = where, lock, read_manifest(where, *kinds)
-        self._remove_leftovers()
-        if read_settings(where, self.manifest) != self._settings():  # gone, or from before settings changed
-            self._write_settings()
+        disk.clear(where)
+        if self._write_settings():
+            warnings.warn(
+                f"{str(where / SETTINGS[self.manifest.kind])!r} was edited: a record keeps the settings it "
+                "began with, and the file says them again; for other settings start a new one.",
+                Remark,
+                stacklevel=3,
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -127,67 +170,14 @@ class RecordWriter:
             self.set_manifest(settings=settings, machine=machine, changed=changed)
             self._write_settings()
 
-    def _remove_leftovers(self) -> None:
-        """What the record before this one left behind, and half-written files of a killed process."""
-        if self.manifest.replaces:
-            for name in self.manifest.replaces:
-                disk.remove(disk.inside(self.where, self.where / name))
-            self.set_manifest(replaces=[])
-        for name in (MANIFEST, *self.manifest.files):
-            disk.clear(self.where / name)
+    def _write_settings(self) -> bool:
+        """For people, and for the same command again; a record goes by its manifest. TOML has no None.
 
-    def _settings(self) -> Json:
-        """What the file of settings says; TOML has no None."""
-        return {key: value for key, value in self.manifest.settings.items() if value is not None}
-
-    def _write_settings(self) -> None:
-        content = sealed_text.seal_toml(self._settings(), self.manifest.identity)
-        disk.write_atomically(self.where / SETTINGS[self.manifest.kind], content)
-
-
-def damaged(path: Path, why: object, then: str) -> DiskError:
-    return DiskError(f"{str(path)!r} is damaged ({why}): {then}")
-
-
-def read_settings(where: Path, manifest: Manifest) -> Json | None:
-    """The file of settings as we wrote it, None if it is gone; edited settings are an error."""
-    path = where / SETTINGS[manifest.kind]
-    if not disk.exists(path):
-        return None
-    content = disk.read(path)
-    try:
-        return sealed_text.unseal_toml(content, manifest.identity)
-    except sealed_text.Damaged as bad:
-        if manifest.kind == "study":
-            then = "Remove the file, and the study's command writes it."
-            raise damaged(path, bad, f"a study keeps the settings it began with. {then}") from None
-        raise damaged(
-            path,
-            _edited(content, manifest.settings) or bad,
-            "a run keeps the settings it began with. Remove the file, and 'amsfl resume' writes the true "
-            f"one; for other settings start a new run: 'amsfl run --config {path} --out FOLDER'.",
-        ) from None
-
-
-def _edited(content: bytes, was: Json) -> str:
-    """Which settings somebody changed; "" if the file cannot be read."""
-    try:
-        stored = sealed_text.toml(content)
-    except sealed_text.Damaged:
-        return ""
-    changes = changed_values(stored, was).items()
-    return "; ".join([f"{key} is {there!r} there, the run has {own!r}" for key, (there, own) in changes][:3])
-
-
-def read_sealed(path: Path, then: str, start: int = 0) -> Json:
-    """A sealed JSON file; `then` is the way out if it is not as it was written."""
-    content = disk.read(path)
-    try:
-        return sealed_text.unseal(content, start)
-    except sealed_text.Damaged as bad:
-        raise damaged(path, bad, then) from None
-
-
-def write_sealed(path: Path, value: Json, start: int = 0, private: bool = False) -> None:
-    """JSON that notices when it was changed, whole or not at all; a `private` file only its owner reads."""
-    disk.write_atomically(path, sealed_text.seal(value, start), 0o600 if private else 0o666)
+        Returns whether there was a file that said something else.
+        """
+        settings = {key: value for key, value in self.manifest.settings.items() if value is not None}
+        path, content = self.where / SETTINGS[self.manifest.kind], tomli_w.dumps(settings).encode()
+        there = path.read_bytes() if path.is_file() else None
+        if there != content:
+            disk.write_atomically(path, content)
+        return there not in (None, content)

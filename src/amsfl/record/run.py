@@ -1,22 +1,34 @@
-"""A run's folder: config.toml, rounds.jsonl, a checkpoint, summary.json. Plain formats, no pickle.
+"""A run's folder: config.toml, rounds.jsonl, checkpoint.safetensors, summary.json, and the model.
 
-Rounds are appended as they happen, so a killed run leaves a readable record; everything else is written
-beside and renamed, so a file is whole or not there. At a checkpoint all of it is on the disk.
+Plain formats, no pickle. Rounds are appended as they happen, so a killed run leaves a readable record; all
+else is written beside and renamed, so a file is whole or not there. At a checkpoint all of it is on the disk.
 """
 
+import json
 import os
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from amsfl.core import DiskError
-from amsfl.core.records import Json
-from amsfl.record import disk, folder, sealed_text
-from amsfl.record import run_reader as reader
-from amsfl.record.lock import Lock, lock_for_writer
-from amsfl.record.run_reader import FILES, KINDS, POINTER, ROUNDS, SLOTS, SUMMARY
-from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, Summary
-from amsfl.record.tensors import TensorFile
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from amsfl.core import DiskError, Remark
+from amsfl.core.records import Array, Json
+from amsfl.record import disk, folder, sums
+from amsfl.record.folder import Lock, lock_for_writer
+from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, RunRecord, Summary
+
+CONFIG, ROUNDS, SUMMARY = folder.SETTINGS["run"], "rounds.jsonl", "summary.json"
+CHECKPOINT = "checkpoint.safetensors"
+KEPT = "amsfl"  # in its metadata: the round, the host's memory and a checksum of all
+TROUBLE = "refused.jsonl"  # of real clients: what went wrong with one, a line each, written when it happens
+MODEL, BEST, ABOUT_MODEL, CARD = "model.safetensors", "model-best.safetensors", "model.json", "MODEL.md"
+MODELS = (MODEL, BEST, ABOUT_MODEL, CARD)  # what leaves: amsfl.portable reads and writes what is in them
+FILES = (SUMMARY, CHECKPOINT, ROUNDS, CONFIG, TROUBLE, *MODELS)
+KINDS = ("run", "flower")
 
 
 class RunWriter(folder.RecordWriter):
@@ -24,9 +36,7 @@ class RunWriter(folder.RecordWriter):
 
     def __init__(self, where: Path, lock: Lock):
         super().__init__(where, lock, *KINDS)
-        self.slot = 0
         self.file = -1
-        self.crc = self.manifest.identity
 
     def close(self) -> None:
         if self.file >= 0:
@@ -36,57 +46,37 @@ class RunWriter(folder.RecordWriter):
 
     def append(self, record: RoundRecord) -> None:
         """One more line. Not yet on the disk: that is a checkpoint's business."""
-        line, crc = sealed_text.seal_line(record._asdict(), self.crc)
         with disk.explain_errors("written", self.where / ROUNDS, self._again):
-            disk.write_all(self._rounds(), line)
-        self.crc = crc
+            disk.write_all(self._rounds(), sums.seal(record._asdict()))
 
     def checkpoint(self, point: Checkpoint) -> None:
-        """Rounds and arrays first, then the pointer that names them with their hash; old arrays go last."""
-        name, old, digest = SLOTS[self.slot], SLOTS[1 - self.slot], sha256()
-
-        def content() -> Iterator[bytes | memoryview]:
-            for piece in TensorFile(point.arrays):
-                digest.update(piece)
-                yield piece
-
+        """Rounds first: a power cut must not leave fewer of them than the checkpoint says."""
         with disk.explain_errors("written", self.where / ROUNDS, self._again):
-            os.fsync(self._rounds())  # a power cut must not leave fewer rounds than this
-        disk.write_atomically(self.where / name, content())
-        names = {
-            "round": point.round,
-            "arrays": name,
-            "sha256": digest.hexdigest(),
-            "host": sealed_text.encode_floats(point.host),
-        }
-        folder.write_sealed(self.where / POINTER, names, self.manifest.identity)
-        disk.remove(self.where / old)
-        self.slot = 1 - self.slot
+            os.fsync(self._rounds())
+        arrays = {name: np.asarray(part, order="C") for name, part in point.arrays.items()}
+        about = json.dumps([point.round, point.host])  # numbers to the bit, infinities too
+        metadata = {KEPT: json.dumps({"about": about, "sha256": _digest(about, arrays)})}
+        disk.write_atomically(self.where / CHECKPOINT, save(arrays, metadata))
 
     def end(self, summary: Summary, models: Mapping[str, disk.Content] | None = None) -> None:
         """The model that leaves, then the end."""
         for name, content in (models or {}).items():
             disk.write_atomically(self.where / name, content)
         summary = summary._replace(files={name: disk.digest(each) for name, each in (models or {}).items()})
-        folder.write_sealed(self.where / SUMMARY, summary._asdict(), self.manifest.identity)
+        sums.write_sealed(self.where / SUMMARY, summary._asdict())
 
-    def last_checkpoint(self, mapped: bool = False) -> Checkpoint | None:
-        return reader.load_checkpoint(self.where, self.manifest, mapped)
+    def last_checkpoint(self) -> Checkpoint | None:
+        return load_checkpoint(self.where)
 
     def rewind(self, point: Checkpoint | None) -> list[RoundRecord]:
         """Cut the record back to a checkpoint's rounds: what came after will be run again."""
         count = point.round if point else 0
-        whole = reader.lines(self.where, self.manifest, count)
-        kept = reader.records(self.where, whole)
-        if len(kept) < count:
-            raise reader.too_few(self.where, count, len(kept))
+        whole = _lines(self.where, count)
+        if len(whole.rows) < count:
+            raise _too_few(self.where, count, whole)
         with disk.explain_errors("written", self.where / ROUNDS):
             os.ftruncate(self._rounds(), whole.end)
-        self.crc = whole.crc
-        pointed = disk.exists(self.where / POINTER) and reader.pointer(self.where, self.manifest)["arrays"]
-        self.slot = 1 if pointed == SLOTS[0] else 0
-        disk.remove(self.where / SLOTS[self.slot])  # what a killed process left of it
-        return kept
+        return [RoundRecord.of(row) for row in whole.rows]
 
     def describe(self, about: Json) -> None:
         """Add facts about the run that were not known when it began."""
@@ -95,7 +85,7 @@ class RunWriter(folder.RecordWriter):
     def ended(self) -> Summary | None:
         """The end that is on record; a damaged one is none, and written again."""
         try:
-            return reader.read_summary(self.where, self.manifest)
+            return read_summary(self.where)
         except DiskError:
             return None
 
@@ -121,9 +111,10 @@ def check_free(where: Path, force: bool = False) -> None:
 def create(where: Path, manifest: Manifest, force: bool = False) -> RunWriter:
     """Make the folder of a new run. One that holds a run already is left alone unless `force`."""
     with lock_for_writer(where) as lock:
-        files = [*FILES, *manifest.files]
-        old = folder.check_free(where, files, KINDS, force)
-        folder.start_record(where, manifest._replace(files=files), old)
+        if folder.check_free(where, FILES, KINDS, force):
+            for name in FILES:
+                disk.remove(where / name)
+        folder.write_manifest(where, manifest)
         return RunWriter(where, lock)
 
 
@@ -132,3 +123,111 @@ def reopen(where: Path, *kinds: str) -> RunWriter:
     folder.read_manifest(where, *kinds)  # before a lock is put where there is no run
     with lock_for_writer(where) as lock:
         return RunWriter(where, lock)
+
+
+def read_run(where: str | Path) -> RunRecord:
+    """Everything of a run but its arrays, every line checked; damaged ones at its end are left out.
+
+    Args:
+        where: The run's folder.
+
+    Returns:
+        Manifest, rounds and summary.
+    """
+    where = Path(where)
+    manifest = folder.read_manifest(where, *KINDS)
+    summary = read_summary(where)  # first: a run that is going on may add rounds meanwhile
+    whole = _lines(where)
+    if summary is not None and summary.rounds != len(whole.rows):
+        raise _too_few(where, summary.rounds, whole)
+    if whole.bad:
+        warnings.warn(
+            f"{str(where / ROUNDS)!r} is damaged at its end ({whole.bad}): the {len(whole.rows)} rounds "
+            f"before it are read; 'amsfl resume {where}' runs the others again.",
+            Remark,
+            stacklevel=2,
+        )
+    return RunRecord(manifest, [RoundRecord.of(row) for row in whole.rows], summary)
+
+
+def read_summary(where: Path) -> Summary | None:
+    path = where / SUMMARY
+    if not disk.exists(path):
+        return None
+    way_out = f"'amsfl resume {where}' writes it again."
+    try:
+        return Summary(**sums.read_sealed(path, way_out))
+    except TypeError as bad:
+        raise sums.damaged(path, bad, way_out) from None
+
+
+def check_models(where: Path) -> None:
+    """Check that the model in a run's folder is that run's; a folder without a record is an export."""
+    if not folder.holds_record(where):
+        return
+    folder.read_manifest(where, *KINDS)
+    summary = read_summary(where)
+    if summary is None:
+        raise DiskError(
+            f"The run in {str(where)!r} has not ended, so its model is not known yet: go on with "
+            f"'amsfl resume {where}'."
+        )
+    for name, expected in summary.files.items():
+        path = where / name
+        if not path.is_file() or sha256(path.read_bytes()).hexdigest() != expected:
+            what = "was changed, or is another run's" if path.is_file() else "is gone"
+            raise DiskError(f"{str(path)!r} {what}: 'amsfl resume {where}' writes it again.")
+
+
+def load_checkpoint(where: Path) -> Checkpoint | None:
+    """The last checkpoint, None if the run had not come to its first; a damaged one is an error."""
+    path = where / CHECKPOINT
+    if not disk.exists(path):
+        if disk.exists(where / SUMMARY) and _lines(where, 1).rows:
+            raise sums.damaged(path, "the run has ended, and it is gone", restart(where))
+        return None
+    with disk.explain_errors("read", path, lambda: restart(where).rstrip(".")):
+        try:
+            with safe_open(path, "np") as file:
+                stored = sums.loads((file.metadata() or {}).get(KEPT, "").encode())
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if stored["sha256"] != _digest(stored["about"], arrays):
+                raise sums.Damaged("its checksum does not fit")
+            number, host = json.loads(stored["about"])
+            return Checkpoint(number, arrays, host)
+        except (SafetensorError, sums.Damaged, KeyError, TypeError, ValueError) as bad:
+            raise sums.damaged(path, bad, restart(where)) from None
+
+
+def _digest(about: str, arrays: Mapping[str, Array]) -> str:
+    """SHA-256 of all that a checkpoint says."""
+    whole = sha256(about.encode())
+    for name, array in sorted(arrays.items()):
+        whole.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        whole.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return whole.hexdigest()
+
+
+def _lines(where: Path, at_most: int | None = None) -> sums.Lines:
+    """What of rounds.jsonl is whole: rounds 1, 2, ..., each once."""
+    if not disk.exists(where / ROUNDS):
+        return sums.Lines([], 0)
+    whole = sums.unseal_lines(disk.read(where / ROUNDS), at_most)
+    for place, row in enumerate(whole.rows):
+        if row.get("round") != place + 1:
+            why = f"line {place + 1} is of round {row.get('round')}"
+            before = sums.unseal_lines(disk.read(where / ROUNDS), place)
+            return before._replace(bad=why)
+    return whole
+
+
+def restart(where: Path) -> str:
+    return f"start again with 'amsfl run --config {where / CONFIG} --out {where} --force'."
+
+
+def _too_few(where: Path, wanted: int, whole: sums.Lines) -> DiskError:
+    why = f" ({whole.bad})" if whole.bad else ""
+    return DiskError(
+        f"{str(where / ROUNDS)!r} has {len(whole.rows)} whole rounds, and there should be {wanted}{why}: "
+        f"{restart(where)}"
+    )

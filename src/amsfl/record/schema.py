@@ -12,7 +12,7 @@ import numpy as np
 from amsfl.core.records import Json
 from amsfl.core.version import VERSION
 
-FORMAT = 4  # of all folders; raise it whenever an older folder must not be continued as it stands
+FORMAT = 5  # of all folders; raise it whenever an older folder must not be continued as it stands
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # split -> accuracy, loss, macro_f1, and lists by class; r2, mae, rmse, loss of numbers; or a user's own
@@ -146,18 +146,16 @@ class Checkpoint(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """record.json: what the folder is, which files in it are ours, and what the record was made from."""
+    """record.json: what the folder is, and what the record was made from."""
 
     kind: str  # run, flower, study
-    identity: int  # of settings and what it was made from; all checksums of the record begin from it
-    files: list[str]  # ours: these and no others are ever replaced or removed
+    identity: int  # of settings and what it was made from: parts of one study have the same
     settings: Json = {}  # as they are now; config.toml or study.toml says the same to people
     methods: dict[str, MethodFacts] = {}  # by entry; a run has one
     made_from: Json = {}  # checksums of data, partition, model, costs: nothing means much without
     machine: Json = {}  # what else the same bits depend on
     about: Json = {}  # data and clients in words and numbers, for readers
     changed: list[Json] = []  # settings that a resume changed: {"round": 7, "rounds": [7, 20]}
-    replaces: list[str] = []  # files of the record before this one, not removed yet
     version: str = VERSION  # of the amsfl that began it
     format: int = FORMAT
 

@@ -30,7 +30,6 @@ def manifest(setup: RunSetup, first: Array) -> Manifest:
     return Manifest(
         kind="run",
         identity=identity(settings, made),
-        files=[],
         settings=settings,
         methods={config.method: of_method(setup.method)},
         made_from=made,

@@ -8,8 +8,8 @@ from amsfl.core.records import Json
 from amsfl.data import Dataset
 from amsfl.record import Lock, Manifest, RoundRecord, StudyWriter, TrialRecord, folder
 from amsfl.record import study as on_disk
-from amsfl.record.lock import lock_for_writer
-from amsfl.record.sealed_text import checksum
+from amsfl.record.folder import lock_for_writer
+from amsfl.record.sums import checksum
 from amsfl.simulation import CustomParts, Result, provenance
 from amsfl.simulation.components import client_names, method_of
 from amsfl.study.settings import Study
@@ -29,12 +29,12 @@ def open_folder(where: Path, study: Study, dataset: Dataset, force: bool = False
     with lock_for_writer(where) as lock:
         old = folder.check_free(where, (on_disk.SETTINGS, on_disk.TRIALS), ["study"], True)
         if old is None:
-            return on_disk.create(where, fresh, None, lock)
+            return on_disk.create(where, fresh, lock)
         changed = differences(old.settings, fresh.settings) + differences(old.made_from, fresh.made_from)
         if not force:
             _refuse_changes(where, changed)
         if changed:
-            return on_disk.create(where, fresh, old, lock)
+            return on_disk.create(where, fresh, lock)
         writer = StudyWriter(where, lock)
         trials = max(fresh.settings["trials"], old.settings["trials"])
         writer.change(fresh.settings | {"trials": trials}, fresh.machine)
@@ -84,7 +84,6 @@ def manifest(study: Study, dataset: Dataset) -> Manifest:
     return Manifest(
         kind="study",
         identity=checksum([{k: v for k, v in settings.items() if k not in FREE}, made]),
-        files=[],
         settings=settings,
         methods={
             entry: provenance.of_method(method_of(study.config(entry), CustomParts()))

@@ -15,7 +15,7 @@ from amsfl.methods import Method
 from amsfl.planning.planner import PlannerMemory
 from amsfl.record import Checkpoint, Manifest, RoundRecord, RunWriter, dumps, from_plain, plain
 from amsfl.record.fingerprint import identity
-from amsfl.record.run_reader import TROUBLE as TROUBLE
+from amsfl.record.run import TROUBLE as TROUBLE
 from amsfl.simulation import ServeConfig, provenance
 
 BUFFERS = {"buffers": "buffer.", "best_buffers": "best-buffer."}  # fields, and their names in a checkpoint
@@ -84,7 +84,6 @@ def manifest(config: ServeConfig, state: ServerState, method: Method) -> Manifes
     return Manifest(
         kind="flower",
         identity=identity(settings, made),
-        files=[TROUBLE],
         settings=settings,
         methods={config.method: provenance.of_method(method)},
         made_from=made,
@@ -116,7 +115,7 @@ def append_refusal(writer: RunWriter, item: dict[str, Any]) -> None:
 
 def load(writer: RunWriter) -> tuple[ServerState | None, list[RoundRecord]]:
     """The standing of the last finished round; the record is cut back to it."""
-    point = writer.last_checkpoint(mapped=True)
+    point = writer.last_checkpoint()
     records = writer.rewind(point)
     if point is None:
         return None, records
