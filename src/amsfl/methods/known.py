@@ -59,9 +59,7 @@ def fednova() -> Method:
         effective = (average(weights, steps) * steps).sum()
         return anchor + effective * total.delta, server
 
-    return Method(
-        "fednova", Arithmetic(mix=mix, aggregate=aggregate, pieces=(aggregate, 0)), facts=Facts("FedNova")
-    )
+    return Method("fednova", Arithmetic(mix=mix, aggregate=aggregate), facts=Facts("FedNova"))
 
 
 def scaffold() -> Method:
