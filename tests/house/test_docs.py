@@ -18,12 +18,10 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 
 from blocks import blocks, commands, pages  # noqa: E402
-from mistakes import mistakes  # noqa: E402
 
 COMMANDS = typer.main.get_command(app)
 NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 API = re.compile(r"<!-- generated: api (\S+) ?(.*?) -->")
-ERRORS = re.compile(r"<!-- generated: errors (.*?) -->")
 
 
 def wrong_with(command: str) -> str:
@@ -77,23 +75,6 @@ def test_marked_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
                     assert result.exit_code == 0, (line, result.output)
 
 
-def test_every_room_that_raises_has_an_entry() -> None:
-    page = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
-    told = [room for rooms in ERRORS.findall(page) for room in rooms.split()]
-    raised = {each.room for each in mistakes()}
-    assert sorted(told) == sorted(set(told)), "a room has two entries"
-    assert raised <= set(told), f"no entry in docs/troubleshooting.md for {raised - set(told)}"
-    for section in page.split("\n## ")[1:]:
-        assert re.search(r"^\*.+", section, re.M), f"no cause is given: {section[:40]}"
-
-
-def test_sentences_are_collected() -> None:
-    """By a place that will stay: the budget that is too small for a step each."""
-    found = mistakes()
-    assert len(found) > 150 and sum(not each.sentence for each in found) < 20
-    assert any("There is no file" in each.sentence and each.room == "data" for each in found)
-
-
 @pytest.mark.parametrize("page", sorted((ROOT / "docs/api").glob("*.md")), ids=lambda page: page.stem)
 def test_public_functions_say_what_they_take_and_give(page: Path) -> None:
     """On the API's pages each argument has its line under Args, and what comes back is told."""
@@ -103,18 +84,10 @@ def test_public_functions_say_what_they_take_and_give(page: Path) -> None:
     for module, only in API.findall(page.read_text(encoding="utf-8")):
         here = import_module(module)
         for name in only.split() or here.__all__:
-            for where, thing in functions(name, getattr(here, name)):
-                missing = undocumented(thing)
-                wanting += [f"{module}.{where}: {', '.join(missing)}"] if missing else []
+            thing = getattr(here, name)
+            if inspect.isfunction(thing) and (missing := undocumented(thing)):
+                wanting.append(f"{module}.{name}: {', '.join(missing)}")
     assert not wanting, "\n".join(wanting)
-
-
-def functions(name: str, thing: Any) -> list[tuple[str, Any]]:
-    """A function itself; of a class the public ones of its own."""
-    if inspect.isclass(thing):
-        own = [(f"{name}.{key}", part) for key, part in vars(thing).items() if not key.startswith("_")]
-        return [(where, part) for where, part in own if inspect.isfunction(part)]
-    return [(name, thing)] if inspect.isfunction(thing) else []
 
 
 def undocumented(thing: Any) -> list[str]:

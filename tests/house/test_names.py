@@ -56,12 +56,3 @@ def names_of(node: ast.AST) -> list[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     return []
-
-
-def test_every_term_of_the_glossary_says_where_it_is():
-    rows = [line.split("|") for line in (ROOT / "docs" / "glossary.md").read_text("utf-8").splitlines()[6:]]
-    for row in rows:
-        for place in row[3].replace("`", "").split(","):
-            path = place.strip()
-            known = (ROOT / "src" / "amsfl" / path).exists() or (ROOT / path).exists()
-            assert not path or path == "everywhere" or known, path

@@ -5,16 +5,11 @@ A page says `<!-- generated: KIND WORDS -->`; in the repository's view the comme
 
 import ast
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-from mistakes import mistakes  # noqa: E402 (tools/ is no package)
-
 MARKER = re.compile(r"<!-- generated: (\w+) ?(.*?) -->")
 RECORDS = ROOT / "src/amsfl/record/schema.py"
 COMMENT = re.compile(r"\s#\s*(.*)$")
@@ -90,13 +85,6 @@ def fields(kind: str) -> str:
     return "\n".join(rows)
 
 
-def errors(*rooms: str) -> str:
-    """The sentences that these rooms raise."""
-    found = sorted({each.sentence for each in mistakes() if each.room in rooms and each.sentence})
-    listed = "\n".join(f"    - {_literal(sentence)}" for sentence in found)
-    return f'??? note "The {len(found)} sentences"\n\n{listed}'
-
-
 def _literal(sentence: str) -> str:
     escaped = sentence.replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([*_`\[\]$#|])", r"\\\1", escaped)
@@ -145,4 +133,4 @@ def _said(text: str) -> str:
     return _literal(plain).replace("\\`", "`")
 
 
-MAKERS: dict[str, Callable[..., str]] = {"api": api, "fields": fields, "errors": errors, "commands": commands}
+MAKERS: dict[str, Callable[..., str]] = {"api": api, "fields": fields, "commands": commands}

@@ -84,6 +84,13 @@ def optimize(method: Method, optimizer: ServerOptimizer) -> Method:
 
     SCAFFOLD's mean control variate and FedDyn's h do not care how far the model goes by them; both rest where
     D = 0, as before.
+
+    Args:
+        method: Any whose server has no step of its own.
+        optimizer: Momentum, Adam, Yogi.
+
+    Returns:
+        The method with that step.
     """
     if method.facts.server_optimizer or method.judges:
         raise UserError(
