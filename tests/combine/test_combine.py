@@ -1,6 +1,7 @@
 """Robust rules: byzfl's answers for equal clients, weights as copies, steps are no attack, both engines."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -13,9 +14,9 @@ from hypothesis import strategies as st
 
 import amsfl
 from amsfl import combine, methods, protocol
-from amsfl.combine.limits import capped
+from amsfl.combine.rules import capped
 from amsfl.combine.weighted import between, middle
-from amsfl.core import Combine, Upload, UserError
+from amsfl.core import Combine, Combined, Upload, UserError
 from amsfl.methods.arithmetic import upload
 
 FROZEN = Path(__file__).parents[1] / "frozen"
@@ -25,23 +26,10 @@ from make_byzfl import COUNT, inputs  # noqa: E402
 OURS = {  # byzfl's name for it, and how ours is spelled
     "median": "median",
     "trimmed": "trimmed:{f}",
-    "geomedian": "geomedian:0.1/3",
     "krum": "krum:{f}",
-    "multikrum": "multikrum:{f}",
-    "centred": "centred:1.5/3",
     "clip": "clip:1.5",
-    "nnm,trimmed": "nnm:{f},trimmed:{f}",
-    "nnm,geomedian": "nnm:{f},geomedian:0.1/3",
 }
-SHARED = [
-    "median",
-    "trimmed:0.2",
-    "geomedian",
-    "centred",
-    "centred:0.5",
-    "nnm:0.3,trimmed:0.2",
-    "clip,median",
-]
+SHARED = ["median", "trimmed:0.2", "clip,median", "clip,trimmed:0.3"]
 
 
 def rows(vectors):
@@ -53,7 +41,7 @@ def ruled(spec, vectors, weights=None, steps=None):
     clients = len(vectors)
     weights = np.ones(clients) if weights is None else np.asarray(weights, float)
     steps = np.ones(clients) if steps is None else np.asarray(steps, float)
-    left, counts = combine.make(spec).apply(rows(vectors), weights / weights.sum(), steps)
+    left, counts, *_ = combine.weighed(combine.make(spec), rows(vectors), weights / weights.sum(), steps)
     assert not abs(counts.sum() - 1) > 1e-6 and len(left.delta_sq) == len(counts)
     return counts @ left.delta
 
@@ -81,10 +69,9 @@ def test_weight_two_is_two_clients(spec, counts, seed):
     np.testing.assert_allclose(ruled(spec, vectors, counts), ruled(spec, copies), atol=1e-6)
 
 
-@pytest.mark.parametrize("spec", ["krum:0.25", "multikrum:0.25"])
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 3), min_size=3, max_size=7), st.integers(0, 10_000))
-def test_weight_two_is_two_clients_where_one_chooses(spec, counts, seed):
+def test_weight_two_is_two_clients_where_one_chooses(counts, seed):
     """Two clients that are each other's nearest may tie, and then either is right: such cases stay out."""
     vectors = np.random.default_rng(seed).normal(size=(len(counts), 4))
     copies = np.repeat(vectors, counts, axis=0)
@@ -93,7 +80,8 @@ def test_weight_two_is_two_clients_where_one_chooses(spec, counts, seed):
     taken = np.clip(share - (upto - 1), 0, 1)
     scores = np.unique((np.sort(apart, 1) * taken).sum(1).round(9))
     assume(len(scores) == len(counts) and np.diff(scores).min(initial=1.0) > 1e-6)
-    np.testing.assert_allclose(ruled(spec, vectors, counts), ruled(spec, copies), atol=1e-6)
+    found, same = ruled("krum:0.25", vectors, counts), ruled("krum:0.25", copies)
+    np.testing.assert_allclose(found, same, atol=1e-6)
 
 
 @settings(max_examples=50, deadline=None)
@@ -115,9 +103,7 @@ def test_a_lie_about_rows_is_worth_its_cap():
     np.testing.assert_allclose(capped(np.array([0.6, 0.2, 0.1, 0.1]), 0.4), [0.4, 0.3, 0.15, 0.15])
 
 
-@pytest.mark.parametrize(
-    "spec", ["median", "trimmed:1", "geomedian", "krum:1", "multikrum:1", "centred", "clip"]
-)
+@pytest.mark.parametrize("spec", ["median", "trimmed:1", "krum:1", "clip"])
 def test_many_steps_are_no_attack(spec):
     """All clients go the same way, one step or fifty: each rule leaves tau_eff times that step, as a sum
     does. Judged by length alone, Krum and the median would leave 1, 2 or 3 steps of the mean of 14."""
@@ -136,7 +122,7 @@ def test_every_sum_of_deltas_takes_a_rule(name):
     plain, *_ = protocol.settle(
         method._replace(combine=None), anchor, server, protocol.CohortWork(sent, weights, steps)
     )
-    for spec in ("median", "nnm:1,trimmed:1", "clip,krum:1", "cap:0.9"):
+    for spec in ("median", "trimmed:1", "clip,krum:1", "cap:0.9"):
         rule = method._replace(combine=combine.make(spec))
         found, *_ = protocol.settle(rule, anchor, server, protocol.CohortWork(sent, weights, steps))
         np.testing.assert_allclose(found / np.abs(found).max(), plain / np.abs(plain).max(), rtol=1e-6)
@@ -155,48 +141,45 @@ def test_what_is_not_finite_does_not_count(spec):
 
 @pytest.mark.parametrize(
     "spec",
-    ["nnm:1,trimmed:1", "clip,krum:1", "cap:0.3,multikrum:1", "centred", "geomedian", "voices", "trust:2"],
+    ["median", "trimmed:1", "clip,krum:1", "cap:0.3,voices,trust:2", "cap:0.3,clip,voices,trust:2,median"],
 )
 def test_numpy_and_jax_are_one(spec):
     vectors = np.random.default_rng(2).normal(size=(6, 5)).astype(np.float32)
     weights, steps = np.array([1, 2, 3, 1, 2, 1], np.float32) / 10, np.array([1, 2, 3, 4, 5, 6], np.float32)
+    rule = combine.make(spec)
     both = [
-        jax.jit(combine.make(spec).apply)(*jax.tree.map(jnp.asarray, (rows(vectors), weights, steps))),
-        combine.make(spec).apply(rows(vectors), weights, steps),
+        jax.jit(partial(combine.weighed, rule))(*jax.tree.map(jnp.asarray, (rows(vectors), weights, steps))),
+        combine.weighed(rule, rows(vectors), weights, steps),
     ]
     for ours, theirs in zip(*map(jax.tree.leaves, both), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("clients", [17, 90])
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_many_are_bisected_to_the_same_bits(clients, kind):
+def test_medians_and_trimmed_means_of_many(kind):
     """Against sorted copies: numbers of either sign, equal ones and zeros, clients that do not count; the
-    median to the last bit on numpy and jax, the trimmed mean as the mean of what is left of the copies."""
-    rng = np.random.default_rng(clients)
+    median to rounding on numpy and jax, the trimmed mean as the mean of what is left of the copies."""
+    rng, clients = np.random.default_rng(90), 90
     vectors = (rng.normal(size=(clients, 300)) * 10.0 ** rng.integers(-6, 6, 300)).astype(kind)
     vectors[:, :40] = vectors[:, :40].round()
     counts = rng.integers(0, 4, clients)
     counts[0] += counts.sum() % 2  # an even number of copies: of two middles the mean
-    copies, weights = (
-        np.sort(np.repeat(vectors, counts, axis=0), axis=0),
-        (counts / counts.sum()).astype(kind),
-    )
-    half = len(copies) // 2
+    copies = np.sort(np.repeat(vectors, counts, axis=0), axis=0)
+    weights, half = (counts / counts.sum()).astype(kind), len(copies) // 2
     expected = (copies[half - 1] + copies[half]) / 2
-    np.testing.assert_array_equal(middle(vectors, weights), expected)
-    np.testing.assert_array_equal(jax.jit(middle)(vectors, weights), expected)
+    np.testing.assert_allclose(middle(vectors, weights), expected, rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(middle)(vectors, weights), expected, rtol=1e-6)
     cut = len(copies) // 5
-    kept = between(vectors, weights, kind(cut / len(copies)), kind(1 - cut / len(copies)))
+    shares = between(vectors, weights, kind(cut / len(copies)), kind(1 - cut / len(copies)))
     near = 1e-5 * np.abs(copies).max(0)
-    assert (np.abs((kept * vectors).sum(0) / kept.sum(0) - copies[cut:-cut].mean(0)) <= near).all()
+    assert (np.abs((shares * vectors).sum(0) - copies[cut:-cut].mean(0)) <= near).all()
 
 
 @pytest.mark.slow
 def test_engines_agree():
-    """Both engines, in float64, unequal steps by AMSFL's plan, a chain of five of which two remember."""
+    """Both engines, in float64, unequal steps by AMSFL's plan, a chain of four of which two remember."""
     common = SMALL | {"dataset": own_data(), "rounds": 3, "method": "amsfl"}
-    common |= {"robust": "cap:0.4,voices,trust:1,nnm:1,trimmed:1"}
+    common |= {"robust": "cap:0.4,voices,trust:1,trimmed:1"}
     loop, jaxed = (amsfl.run(**(common | {"engine": engine})) for engine in ("loop", "jax"))
     np.testing.assert_allclose(loop.params, jaxed.params, rtol=1e-6, atol=1e-9)
 
@@ -212,11 +195,9 @@ def test_states_that_a_sum_balances_refuse_rules(name):
     [
         ("trimmed", "needs attackers"),
         ("krum:1.5", "whole number of clients"),
-        ("nnm:0.7", "up to a half"),
+        ("trust:0.7", "up to a half"),
         ("clip:-1", "above 0"),
         ("cap:0", "above 0 and at most 1"),
-        ("geomedian:0", "above 0"),
-        ("centred:1/0", "from 1"),
         ("voices:1", "below 1"),
         ("trust:2/0.9/0", "up to 1"),
         ("trimed:2", "did you mean 'trimmed'"),
@@ -236,17 +217,7 @@ def test_half_is_the_most_that_is_doubted():
 
 @pytest.mark.parametrize(
     "spec",
-    [
-        "median",
-        "trimmed:2",
-        "geomedian",
-        "krum:2",
-        "multikrum:2",
-        "centred",
-        "clip,median",
-        "cap:0.2,nnm:2,trimmed:2",
-        "voices,trust:2",
-    ],
+    ["median", "trimmed:2", "krum:2", "clip,median", "cap:0.2,trimmed:2", "cap:0.2,voices,trust:2,median"],
 )
 def test_what_counts_says_what_comes_out(spec):
     """One coordinate, so that nothing is an average over several: the outcome is the sum of what came in by
@@ -260,13 +231,13 @@ def test_what_counts_says_what_comes_out(spec):
         assert [*counts] == [link.name for link in (rule.links or (rule,))]
         last = [*counts.values()][-1]
         np.testing.assert_allclose(last @ vectors, shares @ left.delta, rtol=1e-9, atol=1e-12)
-        if "clip" not in spec and "centred" not in spec:
+        if "clip" not in spec:
             np.testing.assert_allclose([each.sum() for each in counts.values()], 1, rtol=1e-9)
 
 
 def test_a_rule_of_ones_own_may_keep_silent():
     """Without a trace what counts is not known, from there on; a name that comes twice has its place."""
-    silent = Combine("silent", lambda uploads, weights, steps: (uploads, weights))
+    silent = Combine("silent", lambda uploads, weights, steps, history: Combined(uploads, weights))
     rule = combine.chain([combine.make("cap:1"), combine.make("cap:1"), silent, combine.make("median")])
     *_, counts, _ = combine.weighed(rule, rows(np.eye(3)), np.full(3, 1 / 3), np.ones(3))
     assert [*counts] == ["cap:1", "cap:1 (2)", "silent", "median"]

@@ -93,7 +93,7 @@ def test_a_resumed_run_remembers(tmp_path, end):
         "dataset": own_data(),
         "clients": 5,
         "robust": CHAIN,
-        "attack": "push:1",
+        "attack": "mimic:1",
         "round_end": end,
     }
     whole = amsfl.run(**common)

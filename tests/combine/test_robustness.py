@@ -14,16 +14,16 @@ from amsfl.report.tables import clients
 
 
 def test_a_record_says_whom_a_rule_weighed_down_and_the_report_too(tmp_path):
-    """Two of six send noise; Multi-Krum leaves them out in every round, and the table says so, by client."""
+    """Two of six turn their uploads round, tenfold, and are never in the middle; a table says so."""
     out = tmp_path / "run"
-    common = SMALL | {"rounds": 3, "clients": 6, "robust": "cap:0.3,multikrum:2"}
-    result = amsfl.run(**common, dataset=own_data(), attack="gaussian:2", out=out)
+    common = SMALL | {"rounds": 3, "clients": 6, "robust": "cap:0.3,median"}
+    result = amsfl.run(**common, dataset=own_data(), attack="signflip:2/10", out=out)
     attackers = set(np.flatnonzero(result.parts.attackers.who[0]))
     for record in result.rounds:
-        assert [*record.weighed] == ["claimed", "cap:0.3", "multikrum:2"]
-        assert {who for who in range(6) if record.weighed["multikrum:2"][who] < 1e-6} == attackers
+        assert [*record.weighed] == ["claimed", "cap:0.3", "median"]
+        assert {who for who in range(6) if record.weighed["median"][who] < 1e-6} >= attackers
     counted = clients(compare(read([out]))).frame["counted"]
-    assert set(counted.index[counted < 1e-6]) == attackers
+    assert set(counted.index[counted < 1e-6]) >= attackers
 
 
 @pytest.mark.parametrize("engine", ["loop", "jax"])

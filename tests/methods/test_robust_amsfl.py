@@ -11,7 +11,7 @@ COMMON = {
     "clients": 10,
     "partition": "dirichlet:0.5",
     "profile": "wild",
-    "robust": "cap:0.1,nnm:2,trimmed:2",
+    "robust": "cap:0.1,clip,voices,trust:2",
     "rounds": 25,
 }
 

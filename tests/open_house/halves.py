@@ -1,7 +1,7 @@
 """A transmission of one's own: every number in two bytes."""
 
 from amsfl.core import Transmit, namespace
-from amsfl.transmit.base import floats
+from amsfl.transmit import floats
 
 
 def halves() -> Transmit:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import amsfl
 from amsfl import combine, methods, protocol, sampling, transmit
-from amsfl.combine.median import median
-from amsfl.core import Total, Transmit, Upload, UserError
+from amsfl.combine import median
+from amsfl.core import Combine, Combined, Total, Transmit, Upload, UserError
 from amsfl.methods.arithmetic import upload
 
 KEY = sampling.stream(*map(sampling.words, (3, 1, 4)))
@@ -114,7 +114,9 @@ def weighted_median(values, weights):
 def test_a_client_of_weight_two_counts_as_two(counts, seed):
     values = np.random.default_rng(seed).normal(size=(len(counts), 6)).round(1)
     uploads = Upload(values, values[:, :0], (values**2).sum(1))
-    rows, weights = median().apply(uploads, np.array(counts) / sum(counts), np.ones(len(counts)))
+    rows, weights, *_ = combine.weighed(
+        median(), uploads, np.array(counts) / sum(counts), np.ones(len(counts))
+    )
     assert weights.tolist() == [1]
     np.testing.assert_allclose(rows.delta[0], weighted_median(values, counts), atol=1e-12)
     np.testing.assert_allclose(rows.delta_sq[0], weighted_median(uploads.delta_sq, counts), atol=1e-12)
@@ -122,7 +124,7 @@ def test_a_client_of_weight_two_counts_as_two(counts, seed):
 
 def test_a_rule_sees_what_would_be_averaged():
     """A rule that changes nothing changes nothing, for methods that mix by other weights, too."""
-    nothing = combine.chain([])
+    nothing = Combine("nothing", lambda uploads, weights, steps, history: Combined(uploads, weights))
     rng = np.random.default_rng(0)
     uploads = [upload(part) for part in rng.normal(size=(3, 5))]
     weights, steps, anchor = np.array([0.5, 0.2, 0.1]), np.array([1.0, 7.0, 3.0]), rng.normal(size=5)

@@ -1,9 +1,9 @@
 """Rules that remember clients, by a few numbers in place of each upload: enough to compare them."""
 
 from amsfl import sampling
-from amsfl.combine.base import mean_steps, remembering
+from amsfl.combine.chain import mean_steps
 from amsfl.combine.weighted import SMALL, cut, doubted, lengths, middle
-from amsfl.core import Combine, Upload, UserError, namespace
+from amsfl.core import Combine, Combined, Upload, UserError, namespace
 from amsfl.core.records import Array
 
 SKETCH = 512  # numbers: products of two uploads are right to about 1/sqrt(512) of their lengths
@@ -27,9 +27,7 @@ def voices(kept: float = 0.9, alike: float = 0.5) -> Combine:
     if not (0 <= kept < 1 and 0 <= alike < 1):
         raise UserError("The rule 'voices' takes two numbers from 0 and below 1, as in voices:0.9/0.5.")
 
-    def recall(
-        uploads: Upload, weights: Array, steps: Array, history: Array
-    ) -> tuple[Upload, Array, Array, Array]:
+    def apply(uploads: Upload, weights: Array, steps: Array, history: Array) -> Combined:
         space = namespace(weights)
         rows, counted = mean_steps(uploads, weights, steps)
         off = sketched(rows.delta)
@@ -44,9 +42,10 @@ def voices(kept: float = 0.9, alike: float = 0.5) -> Combine:
         cosines = unit @ unit.T
         same = space.maximum(cosines - alike, 0 * cosines) / (1 - alike) * (1 - eye) + eye
         shared = counted * counted / (same @ counted + (counted == 0))
-        return uploads, shared / shared.sum(), eye, now
+        shared = shared / shared.sum()
+        return Combined(uploads, shared, shared, now)
 
-    return remembering(f"voices:{kept:g}/{alike:g}", recall, SKETCH)
+    return Combine(f"voices:{kept:g}/{alike:g}", apply, remembers=SKETCH)
 
 
 def trust(attackers: float, kept: float = 0.99, enough: float = 0.5) -> Combine:
@@ -69,9 +68,7 @@ def trust(attackers: float, kept: float = 0.99, enough: float = 0.5) -> Combine:
         raise UserError("The rule 'trust' takes a number below 1 and one up to 1, as in trust:2/0.99/0.5.")
     share = doubted("trust", attackers)
 
-    def recall(
-        uploads: Upload, weights: Array, steps: Array, history: Array
-    ) -> tuple[Upload, Array, Array, Array]:
+    def apply(uploads: Upload, weights: Array, steps: Array, history: Array) -> Combined:
         space = namespace(weights)
         rows, counted = mean_steps(uploads, weights, steps)
         largest, along = _common_way(sketched(_evened(rows.delta, counted)), counted)
@@ -84,10 +81,10 @@ def trust(attackers: float, kept: float = 0.99, enough: float = 0.5) -> Combine:
         order = space.argsort(own, stable=True)
         lowest = cut(space.take(counted, order), 0.0, share(counted))[space.argsort(order, stable=True)]
         left = counted * space.where(lowest > SMALL, space.clip(part, 0.0, 1.0), 0 * part + 1)
-        return uploads, left / left.sum(), space.eye(len(weights), dtype=weights.dtype), now
+        left = left / left.sum()
+        return Combined(uploads, left, left, now)
 
-    name = f"trust:{attackers:g}/{kept:g}/{enough:g}"
-    return remembering(name, recall, 2)._replace(attackers=attackers)
+    return Combine(f"trust:{attackers:g}/{kept:g}/{enough:g}", apply, attackers, remembers=2)
 
 
 def _evened(rows: Array, weights: Array) -> Array:

@@ -44,34 +44,33 @@ class Transmit(NamedTuple):
     init: Callable[[Parts], Array] = no_memory
 
 
+class Combined(NamedTuple):
+    """What a rule leaves of a cohort."""
+
+    uploads: Upload  # [m, ...]
+    weights: Array  # [m], sum 1
+    counts: Array | None = None  # [n] how much of each row that came in is in their sum; None: not known
+    history: Array | None = None  # [n, remembers] what it keeps of each client
+
+
 class Combine(NamedTuple):
     """What the server does to the stacked uploads of a cohort before it sums them: a median, a trimmed mean.
 
-    apply(uploads[n, ...], weights[n], steps[n]) -> uploads[m, ...], weights[m]
+    apply(uploads[n, ...], weights[n], steps[n], history[n, remembers]) -> Combined
 
     The sum by `weights` at the end is not the rule's: with the rows and weights that came in it would be what
     the method aggregates without a rule. So rules chain, and one that chooses returns one row of weight 1.
     `steps` are how many of its client's mean steps a row is: rules that compare clients divide by them.
-
-    trace(uploads, weights, steps) -> uploads[m, ...], weights[m], origin[m, n]
-
-    The same, and how much of each upload that came in is in each row that is left; a rule that picks by
-    coordinates says it on average. A rule without it still works: what it weighed down is not on record.
-
-    recall(uploads, weights, steps, history[n, remembers]) -> uploads, weights, origin, history
-
-    The same for a rule that remembers: `history` is what the server kept of each of these clients since it
-    was last here, zeros at first. Such a rule stands before any that leaves fewer rows than clients.
+    `history` is what the server kept of each of these clients since it was last here, zeros at first. A rule
+    that remembers stands before any that leaves fewer rows than clients.
     """
 
     name: str
-    apply: Callable[[Upload, Array, Array], tuple[Upload, Array]]
-    trace: Callable[[Upload, Array, Array], tuple[Upload, Array, Array]] | None = None
-    links: "tuple[Combine, ...]" = ()  # of a chain, its rules
+    apply: Callable[[Upload, Array, Array, Array], Combined]
     attackers: float = 0.0  # clients that it doubts, or below 1 their share; 0: it does not say
-    counts: Callable[[Array], Array] | None = None  # what claimed weights (sum 1) become; None: they stay
+    capped: Callable[[Array], Array] | None = None  # what claimed weights (sum 1) become; None: they stay
     remembers: int = 0  # numbers that the server keeps of each client from round to round
-    recall: Callable[[Upload, Array, Array, Array], tuple[Upload, Array, Array, Array]] | None = None
+    links: "tuple[Combine, ...]" = ()  # of a chain, its rules
 
 
 class RowPrivacy(NamedTuple):
@@ -105,13 +104,13 @@ class ClientPrivacy(NamedTuple):
 class Attack(NamedTuple):
     """What some clients of a simulation do to the others. Empty fields are honest.
 
-    forge(rows[n, ...], attacking[n], words[n], weights[n]) -> what each row would be if its client attacked.
-    Rows are mean steps, `attacking` is above 0 where a client attacks, words are random ones of 32 bits.
+    forge(rows[n, ...], attacking[n], weights[n]) -> what each row would be if its client attacked.
+    Rows are mean steps, `attacking` is above 0 where a client attacks.
     """
 
     name: str
     clients: int
-    forge: Callable[[Array, Array, Array, Array], Array] | None = None
+    forge: Callable[[Array, Array, Array], Array] | None = None
     poison: Callable[[Array, Array, int], tuple[Array, Array]] | None = None  # x, y, classes: what it learns
     falsify: Callable[[Reading], Reading] | None = None  # the readings that it reports
     rows: float = 1.0  # times its rows that it claims

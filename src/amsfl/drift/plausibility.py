@@ -135,9 +135,9 @@ def believing(rule: Combine | None, real: bool = False) -> Plausibility:
     def counted(weights: Array) -> Floats:
         """A plan goes by what will count: what is plausible, as the rule caps it."""
         modest = plausible_rows(weights, attackers)
-        if rule.counts is None:
+        if rule.capped is None:
             return modest
-        return np.asarray(rule.counts(modest / modest.sum()) * modest.sum())
+        return np.asarray(rule.capped(modest / modest.sum()) * modest.sum())
 
     return Plausibility(
         counted,

@@ -32,7 +32,6 @@ class Orders(NamedTuple):
     lr: Array  # float [trials]
     weights: Array  # float [trials, cohort] shares of ALL clients' data
     attackers: Array = 0  # int [trials, cohort] or 0: who attacks, by which of the method's attacks from 1
-    words: Array = 0  # uint32 [trials, cohort] or 0: random words that attackers make their noise of
     largest: Array = 0  # float [trials] or 0: the largest weight of all clients, where these are kept private
 
 

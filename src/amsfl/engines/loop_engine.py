@@ -111,7 +111,7 @@ class LoopEngine:
         mine = trial, orders.cohort[trial]
         attackers = private = None
         if self.method.attacks:
-            attackers = np.asarray(orders.attackers)[trial], np.asarray(orders.words)[trial]
+            attackers = np.asarray(orders.attackers)[trial]
         if self.method.private_clients is not None:
             private = dtype(np.asarray(orders.largest)[trial]), partial(self._drawn, trial, number)
         history, counts = state.history[mine], np.maximum(steps, 1)

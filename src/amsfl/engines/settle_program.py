@@ -82,7 +82,7 @@ def settle_body(method: Method, layout: ModelLayout, slots: int) -> Callable[...
         steps = orders.steps.astype(state.anchor.dtype)
         results = devices.summed(parts)
         counts = jnp.maximum(steps, 1)
-        attackers = (orders.attackers, orders.words) if method.attacks else None
+        attackers = orders.attackers if method.attacks else None
         weighed: dict[str, jax.Array] = {}
         before = layout.opened(state.server, layout.lengths.server)
         mine = jnp.arange(trials)[:, None], orders.cohort

@@ -9,7 +9,7 @@ from amsfl.core import Total, Upload, namespace
 from amsfl.methods import Method, Number, Vector
 from amsfl.methods.arithmetic import average
 
-Attackers = tuple[Vector, Vector] | None  # which attack of the method each client makes; its random word
+Attackers = Vector | None  # which attack of the method each client makes, from 1; 0: none
 Weighed = dict[str, Vector]  # by link of the rule: how much each client counts after it; {} without a rule
 Draw = Callable[[int], Vector]  # so many standard normal numbers
 
@@ -119,7 +119,7 @@ def forge(method: Method, uploads: Upload, weights: Vector, steps: Vector, attac
     """The uploads as they arrive where some clients attack: false mean steps, as many as were asked for."""
     if attackers is None:
         return uploads
-    (kinds, words), where = attackers, namespace(weights).where
+    where = namespace(weights).where
     done = steps[:, None]
 
     def forged(part: Vector) -> Vector:
@@ -129,12 +129,14 @@ def forge(method: Method, uploads: Upload, weights: Vector, steps: Vector, attac
         for number, attack in enumerate(method.attacks, 1):
             if attack.forge is not None:
                 part = where(
-                    (kinds == number)[:, None], done * attack.forge(honest, kinds, words, weights), part
+                    (attackers == number)[:, None], done * attack.forge(honest, attackers, weights), part
                 )
         return part
 
     delta = forged(uploads.delta)
-    return Upload(delta, forged(uploads.extra), where(kinds > 0, (delta * delta).sum(1), uploads.delta_sq))
+    return Upload(
+        delta, forged(uploads.extra), where(attackers > 0, (delta * delta).sum(1), uploads.delta_sq)
+    )
 
 
 def sum_uploads(uploads: Iterable[Upload], mix: Vector) -> Upload:

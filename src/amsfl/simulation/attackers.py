@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amsfl import attack, sampling
+from amsfl import attack
 from amsfl.clock import Costs
 from amsfl.core import Attack, Reading, UserError
 from amsfl.data import Dataset
@@ -41,11 +41,6 @@ class Attackers(NamedTuple):
                 false = each.falsify(reading)
                 reading = Reading(*(np.where(lying, b, a) for a, b in zip(reading, false, strict=True)))
         return reading
-
-    def words(self, seed: int, number: int, cohort: Array) -> Array:
-        """A random word for every client of a round, of which attackers make their noise."""
-        with np.errstate(over="ignore"):
-            return np.asarray(sampling.stream(*map(sampling.words, (seed, number, cohort)))[1])
 
     def forging(self, number: int, trials: int | Array, cohort: Array) -> Array:
         """Who of cohorts [..., n] forges its upload in this round, by the number of the attack."""

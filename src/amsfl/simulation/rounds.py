@@ -100,10 +100,7 @@ def make_orders(setup: RunSetup, plan: RoundPlan, number: int) -> Orders:
         orders = orders._replace(weights=weights * (present & (steps > 0)), largest=setup.weights.max(1))
     if not setup.attackers.attacks:
         return orders
-    seeds = zip(setup.task.seeds, cohort, strict=True)
-    words = np.stack([setup.attackers.words(seed, number, who) for seed, who in seeds])
-    forging = setup.attackers.forging(number, np.arange(shape[0])[:, None], cohort)
-    return orders._replace(attackers=forging, words=words)
+    return orders._replace(attackers=setup.attackers.forging(number, np.arange(shape[0])[:, None], cohort))
 
 
 def learn_from(setup: RunSetup, plan: RoundPlan, result: RoundResult) -> None:

@@ -155,10 +155,7 @@ def settle(setup: RunSetup, state: State, trial: int, plan: TrialPlan) -> TrialR
         uploads.append(protocol.weigh_by_age(method, sent, worth, anchor, began))
     clients = jobs["client"]
     weights, steps = setup.weights[trial, clients].astype(dtype), jobs["steps"].astype(dtype)
-    attackers = None
-    if method.attacks:
-        words = setup.attackers.words(setup.task.seeds[trial], version, clients)
-        attackers = setup.attackers.forging(version, trial, clients), words
+    attackers = setup.attackers.forging(version, trial, clients) if method.attacks else None
     reading = Reading(*table["reading"][jobs["place"]].T)
     history = state.history[trial, clients]
     cohort = protocol.CohortWork(
