@@ -104,43 +104,25 @@ def test_a_lie_is_worth_a_constant(honest, lie):
     """Whatever one of many says: its loss, norms and worth are within the bounds around the others' middle,
     and products fit the norms that they are of."""
     loss, grad, diff = np.array(honest).T
-    fields = [loss, grad, diff, grad, -((grad * diff) ** 0.5) / 2, 0 * loss, -grad, diff, grad]
-    fields += [loss, 0 * loss + 1, diff, grad, grad]  # held back, spread, the way, the opening, the length
+    fields = [loss, grad, -((grad * diff) ** 0.5) / 2, diff, loss, 0 * loss + 1, grad, diff]
     said = Reading(*(np.append(field, false) for field, false in zip(fields, lie, strict=True)))
     found = drift.plausibility.plausible_readings(said)
     for name, far in (("loss", drift.plausibility.FAR), ("grad_sq", drift.plausibility.FAR_SQ)):
         value, sizes = getattr(found, name)[-1], getattr(said, name)[:-1]
         assert 0 <= value <= far * sizes.max() * (1 + 1e-9) or (name == "grad_sq" and lie[1] <= 0)
-    assert abs(found.grad_dir[-1]) <= drift.plausibility.FAR * grad.max() * (1 + 1e-9)
-    assert abs(found.way_begin[-1]) <= drift.plausibility.FAR * diff.max() * (1 + 1e-9)
-    for name, most in (("held_loss", loss.max()), ("opening", grad.max())):
-        assert getattr(found, name)[-1] <= drift.plausibility.FAR * most * (1 + 1e-9)
+    assert abs(found.delta_dir[-1]) <= drift.plausibility.FAR * diff.max() * (1 + 1e-9)
+    assert found.held_loss[-1] <= drift.plausibility.FAR * loss.max() * (1 + 1e-9)
     most = np.sqrt(np.abs(found.grad_sq * found.diff_sq)) * (1 + 2e-3)
     assert np.isnan(found.grad_diff[-1]) or abs(found.grad_diff[-1]) <= most[-1]
-    ratio = found.loss / found.grad_sq
-    assert (
-        ratio[-1] <= drift.plausibility.FAR * max(ratio[:-1].max(), (loss / grad).max()) * (1 + 1e-9)
-        or lie[1] <= 0
-    )
 
 
 def test_honest_readings_are_believed_as_they_are():
     rng = np.random.default_rng(0)
     grad, diff, delta = rng.normal(size=(3, 8, 30))
-    v = rng.normal(size=30)
     dot = lambda a, b: (a * b).sum(-1)  # noqa: E731
-    pairs = [
-        (grad, grad),
-        (diff, diff),
-        (delta, delta),
-        (grad, diff),
-        (grad, delta),
-        (grad, v),
-        (diff, v),
-        (delta, v),
-    ]
-    held, spread, way, opening = np.full(8, 2.2), np.ones(8), np.linspace(1, 2, 8), np.linspace(0.1, 0.3, 8)
-    said = Reading(np.full(8, 2.3), *(dot(a, b) for a, b in pairs), held, spread, way, opening, 3 * opening)
+    products = dot(grad, grad), dot(grad, diff), dot(diff, diff)
+    held, spread, along = np.full(8, 2.2), np.ones(8), delta @ rng.normal(size=30)
+    said = Reading(np.full(8, 2.3), *products, held, spread, dot(delta, delta), along)
     for name, ours, theirs in zip(
         Reading._fields, drift.plausibility.plausible_readings(said), said, strict=True
     ):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import amsfl
 from amsfl import combine, methods, protocol, sampling, transmit
 from amsfl.combine import median
-from amsfl.core import Combine, Combined, Total, Transmit, Upload, UserError
+from amsfl.core import Combine, Combined, Transmit, Upload, UserError
 from amsfl.methods.arithmetic import upload
 
 KEY = sampling.stream(*map(sampling.words, (3, 1, 4)))
@@ -129,26 +129,13 @@ def test_a_rule_sees_what_would_be_averaged():
     uploads = [upload(part) for part in rng.normal(size=(3, 5))]
     weights, steps, anchor = np.array([0.5, 0.2, 0.1]), np.array([1.0, 7.0, 3.0]), rng.normal(size=5)
     for name in ("fedavg", "fednova", "amsfl", "feddyn"):
-        method = methods.make(name).adapted(methods.Variant(part=True))  # as it is under a rule
+        method = methods.make(name)
         server = method.arithmetic.init(anchor)[0]
         plain = protocol.settle(method, anchor, server, protocol.CohortWork(uploads, weights, steps))
         ruled = protocol.settle(
             method._replace(combine=nothing), anchor, server, protocol.CohortWork(uploads, weights, steps)
         )
         np.testing.assert_allclose(ruled[0], plain[0], rtol=1e-12)
-
-
-def test_agreement_is_one_over_how_many_pull_their_own_way():
-    """Alike: 1. At right angles, four of equal weight: 1/4. Undoing each other: 0. Nobody moves: 0."""
-
-    def of(*deltas):
-        sent = [Upload(np.array(d), np.zeros(0), np.dot(d, d)) for d in np.array(deltas, float)]
-        shares = np.full(len(sent), 1 / len(sent))
-        return protocol.agreement(Total(*protocol.server.sum_uploads(sent, shares)))
-
-    assert of([1, 2], [1, 2]) == pytest.approx(1)
-    assert of(*np.eye(4)) == pytest.approx(1 / 4)
-    assert of([1, 2], [-1, -2]) == 0 == of([0, 0], [0, 0])
 
 
 @pytest.mark.parametrize(
