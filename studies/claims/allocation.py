@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from claims.claim import Sides, corrected, printed
+from claims.claim import Sides, claim
 from claims.problems import Array, average, norm, spread, total
 from claims.recursion import residual
 from claims.trace import Trace, reach, taken
@@ -14,30 +14,12 @@ def spend(shape: Array, price: Array, budget: Array) -> Array:
 
 
 def printed_allocation(worth: Array, seconds: Array, budget: Array) -> Array:
-    """The appendix's t_i ~ (c_i a_i)^(-1/2).
-
-    Args:
-        worth: a_i of each client.
-        seconds: c_i, of a step.
-        budget: S, of a round.
-
-    Returns:
-        t_i of each client.
-    """
+    """The appendix's t_i ~ (c_i a_i)^(-1/2)."""
     return spend(1 / np.sqrt(worth * seconds), seconds, budget)
 
 
 def quadratic_allocation(worth: Array, seconds: Array, budget: Array) -> Array:
-    """min sum a_i t_i^2 with sum c_i t_i = S: 2 a_i t_i = lambda c_i, so t_i ~ c_i / a_i.
-
-    Args:
-        worth: a_i of each client.
-        seconds: c_i, of a step.
-        budget: S, of a round.
-
-    Returns:
-        t_i of each client.
-    """
+    """min sum a_i t_i^2 with sum c_i t_i = S: 2 a_i t_i = lambda c_i, so t_i ~ c_i / a_i."""
     return spend(seconds / worth, seconds, budget)
 
 
@@ -53,6 +35,7 @@ def objective(trace: Trace) -> Array:
     return total(trace.problem.weights * per_client)
 
 
+@claim("printed", "step allocation", "Thm 3.4", "t ~ C^(-1/2) is best for min sum w t^2, sum w C t = T")
 def _theorem(trace: Trace) -> Sides:
     weights = trace.problem.weights
     price = weights * trace.step_seconds
@@ -62,6 +45,7 @@ def _theorem(trace: Trace) -> Sides:
     return Sides(total(weights * claimed**2), total(weights * best**2))
 
 
+@claim("printed", "step allocation", "A.4", "t ~ (c w)^(-1/2) is best for min sum w t^2, sum c t = S")
 def _appendix(trace: Trace) -> Sides:
     weights, seconds = trace.problem.weights, trace.step_seconds
     budget = total(seconds * trace.steps)
@@ -70,16 +54,19 @@ def _appendix(trace: Trace) -> Sides:
     return Sides(total(weights * claimed**2), total(weights * best**2))
 
 
+@claim("corrected", "step allocation", "A.4", "t ~ c/w is best for min sum w t^2, sum c t = S")
 def _quadratic(trace: Trace) -> Sides:
     weights, seconds = trace.problem.weights, trace.step_seconds
     best = quadratic_allocation(weights, seconds, total(seconds * trace.steps))
     return Sides(total(weights * best**2), total(weights * trace.steps**2))
 
 
+@claim("corrected", "what is minimised", "Thm 3.4, 3.4", "Delta_k(t) is smallest at t = 1 for all")
 def _one_step(trace: Trace) -> Sides:
     return Sides(residual(trace._replace(steps=np.ones_like(trace.steps))), residual(trace))
 
 
+@claim("corrected", "what a round is worth", "docs/theory.md", "<grad F, w - w+> = sum w sum_s m_i(s)")
 def _worth(trace: Trace) -> Sides:
     full = average(trace.problem.weights, trace.grads[:, 0])
     moved = trace.anchors[:-1] - trace.anchors[1:]
@@ -90,6 +77,7 @@ def _worth(trace: Trace) -> Sides:
     )
 
 
+@claim("corrected", "decrease of F", "docs/theory.md", "F(w+) <= F(w) - U + L/2 |w+ - w|^2")
 def _decrease(trace: Trace) -> Sides:
     clients = trace.steps.shape[-1]
     losses = np.stack(
@@ -99,13 +87,3 @@ def _decrease(trace: Trace) -> Sides:
     rhs = losses[:-1] - objective(trace) + trace.problem.smooth / 2 * moved**2
     size = np.abs(losses[:-1]) + np.abs(objective(trace)) + trace.problem.smooth * reach(trace)[:-1] ** 2
     return Sides(losses[1:], rhs, size)
-
-
-CLAIMS = (
-    printed("step allocation", "Thm 3.4", "t ~ C^(-1/2) is best for min sum w t^2, sum w C t = T", _theorem),
-    printed("step allocation", "A.4", "t ~ (c w)^(-1/2) is best for min sum w t^2, sum c t = S", _appendix),
-    corrected("step allocation", "A.4", "t ~ c/w is best for min sum w t^2, sum c t = S", _quadratic),
-    corrected("what is minimised", "Thm 3.4, 3.4", "Delta_k(t) is smallest at t = 1 for all", _one_step),
-    corrected("scheduler's objective", "docs/theory.md", "<grad F, w - w+> = sum w sum_s m_i(s)", _worth),
-    corrected("decrease of F", "docs/theory.md", "F(w+) <= F(w) - U + L/2 |w+ - w|^2", _decrease),
-)

@@ -1,20 +1,31 @@
 """The error identity, assumptions A1 to A4 and Proposition 3.3, as printed and as corrected."""
 
+from collections.abc import Callable
+
 import numpy as np
 
-from claims.claim import Sides, corrected, printed
+from claims.claim import Sides, claim
 from claims.problems import Array, average, contract, norm, spread
 from claims.trace import Trace, deviations, double_drift, drift, errors, grad_bound, reach
 
 
-def _identity(trace: Trace, accumulated: Array) -> Sides:
+@claim(
+    "printed",
+    "error identity",
+    "3.2, eq. for e_i",
+    "e_i = e - eta t g_i - eta Delta_i, double sum",
+    summed=double_drift,
+)
+@claim("corrected", "error identity", "A.1.7", "e_i = e - eta t g_i - eta Delta_i, single sum", summed=drift)
+def _identity(trace: Trace, summed: Callable[[Trace], Array]) -> Sides:
     eta = trace.lr[..., None, None]
     start = spread(errors(trace)[:-1], trace.steps.shape[-1])
-    predicted = start - eta * (trace.steps[..., None] * trace.grads[:, 0] + accumulated)
+    predicted = start - eta * (trace.steps[..., None] * trace.grads[:, 0] + summed(trace))
     end = trace.points[:, -1] - trace.problem.optimum[..., None, :]
     return Sides(norm(predicted - end), np.zeros(1), norm(start) + norm(end) + reach(trace)[:-1, ..., None])
 
 
+@claim("corrected", "global error", "A.1.8", "e+ = e - eta sum w t g_i - eta sum w Delta_i, single sum")
 def _global_identity(trace: Trace) -> Sides:
     e = errors(trace)
     work = trace.steps[..., None] * trace.grads[:, 0] + drift(trace)
@@ -32,6 +43,7 @@ def _size(trace: Trace) -> Array:
     return norm(trace.grads) + trace.problem.smooth[..., None] * reach
 
 
+@claim("printed", "smoothness", "A1", "|dg| <= L |delta|")
 def _smooth(trace: Trace) -> Sides:
     rhs = trace.problem.smooth[..., None] * norm(_displacements(trace))
     return Sides(norm(deviations(trace)), rhs, _size(trace))
@@ -55,6 +67,7 @@ def ball_grad_bound(trace: Trace) -> Array:
     return star + problem.smooth * np.maximum(norm(errors(trace)[0]), radius)
 
 
+@claim("printed", "bounded gradient", "A2", "|g_i(w)| <= G for all w", strong=True)
 def _bounded_everywhere(trace: Trace) -> Sides:
     # ||grad F_i(w)|| >= mu ||w - w*|| - ||grad F_i(w*)||: far enough away any G is passed.
     problem, bound = trace.problem, ball_grad_bound(trace)
@@ -63,6 +76,7 @@ def _bounded_everywhere(trace: Trace) -> Sides:
     return Sides(norm(problem.grad(spread(far_point, trace.steps.shape[-1]))).max(axis=-1), bound)
 
 
+@claim("corrected", "bounded gradient", "A2", "|g_i(w)| <= g* + L R on the ball no step leaves", strong=True)
 def _bounded_in_ball(trace: Trace) -> Sides:
     return Sides(norm(trace.grads).max(axis=(1, -1)), ball_grad_bound(trace))
 
@@ -73,11 +87,14 @@ def gda_error(trace: Trace) -> Array:
     return norm(contract("...ij,...j->...i", bend, _displacements(trace)) - deviations(trace))
 
 
-def _gda(trace: Trace, constant: Array) -> Sides:
+@claim("printed", "GDA error", "A3, Prop. 3.3", "|H delta - dg| <= L/2 |delta|^2", constant="smooth")
+@claim("corrected", "GDA error", "A3, Prop. 3.3", "|H delta - dg| <= M/2 |delta|^2", constant="hess_lip")
+def _gda(trace: Trace, constant: str) -> Sides:
     moved = norm(_displacements(trace))
-    return Sides(gda_error(trace), constant[..., None] / 2 * moved**2, _size(trace))
+    return Sides(gda_error(trace), getattr(trace.problem, constant)[..., None] / 2 * moved**2, _size(trace))
 
 
+@claim("corrected", "GDA error, L alone", "A3, Prop. 3.3", "|H delta - dg| <= L |delta| (convex F)")
 def _gda_smooth(trace: Trace) -> Sides:
     rhs = trace.problem.smooth[..., None] * norm(_displacements(trace))
     return Sides(gda_error(trace), rhs, _size(trace))
@@ -88,11 +105,15 @@ def _drift_size(trace: Trace) -> Array:
     return trace.steps * (norm(trace.grads[:, 0]) + reached)
 
 
-def _accumulation(trace: Trace, constant: Array) -> Sides:
+@claim("printed", "drift accumulation", "A4", "|Delta_i| <= L G t(t-1)/2", stepped=False)
+@claim("corrected", "drift accumulation", "A4", "|Delta_i| <= eta L G t(t-1)/2", stepped=True)
+def _accumulation(trace: Trace, stepped: bool) -> Sides:
+    constant = ((trace.lr if stepped else 1.0) * trace.problem.smooth * grad_bound(trace))[..., None]
     pairs = trace.steps * (trace.steps - 1) / 2
     return Sides(norm(drift(trace)), constant * pairs, _drift_size(trace))
 
 
+@claim("corrected", "drift, own gradient", "A4", "|Delta_i| <= eta L |g_i| t(t-1)/2 (convex, eta L <= 2)")
 def _own_gradient(trace: Trace) -> Sides:
     stable = trace.lr * trace.problem.smooth <= 2
     constant = np.where(stable, trace.lr * trace.problem.smooth, np.inf)[..., None]
@@ -100,53 +121,3 @@ def _own_gradient(trace: Trace) -> Sides:
     pairs = trace.steps * (trace.steps - 1) / 2
     rhs = np.where(pairs > 0, constant * first * np.maximum(pairs, 1), 0.0)
     return Sides(norm(drift(trace)), rhs, _drift_size(trace))
-
-
-CLAIMS = (
-    printed(
-        "error identity",
-        "3.2, eq. for e_i",
-        "e_i = e - eta t g_i - eta Delta_i, double sum",
-        lambda t: _identity(t, double_drift(t)),
-    ),
-    corrected(
-        "error identity",
-        "A.1.7",
-        "e_i = e - eta t g_i - eta Delta_i, single sum",
-        lambda t: _identity(t, drift(t)),
-    ),
-    corrected(
-        "global error", "A.1.8", "e+ = e - eta sum w t g_i - eta sum w Delta_i, single sum", _global_identity
-    ),
-    printed("smoothness", "A1", "|dg| <= L |delta|", _smooth),
-    printed("bounded gradient", "A2", "|g_i(w)| <= G for all w", _bounded_everywhere, strong=True),
-    corrected(
-        "bounded gradient",
-        "A2",
-        "|g_i(w)| <= g* + L R on the ball no step leaves",
-        _bounded_in_ball,
-        strong=True,
-    ),
-    printed(
-        "GDA error", "A3, Prop. 3.3", "|H delta - dg| <= L/2 |delta|^2", lambda t: _gda(t, t.problem.smooth)
-    ),
-    corrected(
-        "GDA error", "A3, Prop. 3.3", "|H delta - dg| <= M/2 |delta|^2", lambda t: _gda(t, t.problem.hess_lip)
-    ),
-    corrected("GDA error, L alone", "A3, Prop. 3.3", "|H delta - dg| <= L |delta| (convex F)", _gda_smooth),
-    printed(
-        "drift accumulation",
-        "A4",
-        "|Delta_i| <= L G t(t-1)/2",
-        lambda t: _accumulation(t, (t.problem.smooth * grad_bound(t))[..., None]),
-    ),
-    corrected(
-        "drift accumulation",
-        "A4",
-        "|Delta_i| <= eta L G t(t-1)/2",
-        lambda t: _accumulation(t, (t.lr * t.problem.smooth * grad_bound(t))[..., None]),
-    ),
-    corrected(
-        "drift, own gradient", "A4", "|Delta_i| <= eta L |g_i| t(t-1)/2 (convex, eta L <= 2)", _own_gradient
-    ),
-)

@@ -25,8 +25,6 @@ def contract(spec: str, *arrays: Array) -> Array:
 class FederatedProblem(NamedTuple):
     """Clients F_i with weights omega_i, and the constants the paper's assumptions speak of."""
 
-    kind: str
-    data: dict[str, Array]  # what it was made of
     weights: Array  # (*cases, clients)
     loss: Callable[[Array], Array]  # (*cases, clients, dim) -> (*cases, clients)
     grad: Callable[[Array], Array]  # -> (*cases, clients, dim)
@@ -76,16 +74,7 @@ def newton(
 
 
 def quadratic(hessians: Array, centres: Array, weights: Array) -> FederatedProblem:
-    """F_i(w) = (w - w_i)' H_i (w - w_i) / 2; the Hessian never changes, so M = 0.
-
-    Args:
-        hessians: [..., clients, dim, dim].
-        centres: [..., clients, dim], where each is least.
-        weights: [..., clients] shares.
-
-    Returns:
-        The problem.
-    """
+    """F_i(w) = (w - w_i)' H_i (w - w_i) / 2; the Hessian never changes, so M = 0."""
     eigen = np.linalg.eigvalsh(hessians)
 
     def grad(w: Array) -> Array:
@@ -98,8 +87,6 @@ def quadratic(hessians: Array, centres: Array, weights: Array) -> FederatedProbl
         return np.broadcast_to(hessians, (*w.shape, w.shape[-1]))
 
     return FederatedProblem(
-        "quadratic",
-        {"hessians": hessians, "centres": centres, "weights": weights},
         weights,
         loss,
         grad,
@@ -115,15 +102,6 @@ def logistic(features: Array, labels: Array, ridge: Array, weights: Array) -> Fe
     """Mean of log(1 + exp(-y x'w)) over a client's rows + ridge ||w||^2 / 2, labels +-1.
 
     The sigmoid's slope is at most 1/4 and its second derivative at most 1/(6 sqrt 3), hence L and M.
-
-    Args:
-        features: [..., clients, rows, dim].
-        labels: [..., clients, rows], 1 or -1.
-        ridge: Of each case.
-        weights: [..., clients] shares.
-
-    Returns:
-        The problem.
     """
     rows, dim = features.shape[-2:]
     ridge = np.broadcast_to(ridge, weights.shape[:-1])
@@ -150,10 +128,7 @@ def logistic(features: Array, labels: Array, ridge: Array, weights: Array) -> Fe
         bend = contract("...r,...ri,...rj->...ij", slope, features, features) / rows
         return np.asarray(bend + ridge[..., None, None, None] * np.eye(dim))
 
-    data = {"features": features, "labels": labels, "ridge": np.asarray(ridge), "weights": weights}
     return FederatedProblem(
-        "logistic",
-        data,
         weights,
         loss,
         grad,
@@ -166,14 +141,7 @@ def logistic(features: Array, labels: Array, ridge: Array, weights: Array) -> Fe
 
 
 def tanh(sharpness: float = 20.0) -> FederatedProblem:
-    """One client, one dimension, F'(w) = tanh(k w) / k: L = 1 whatever k, but M grows with k.
-
-    Args:
-        sharpness: k.
-
-    Returns:
-        The problem.
-    """
+    """One client, one dimension, F'(w) = tanh(k w) / k: L = 1 whatever k, but M grows with k."""
     k = float(sharpness)
 
     def loss(w: Array) -> Array:
@@ -187,8 +155,6 @@ def tanh(sharpness: float = 20.0) -> FederatedProblem:
 
     # |F'''| = 2 k sech^2 tanh, largest where tanh^2 = 1/3.
     return FederatedProblem(
-        "tanh",
-        {"sharpness": np.array(k)},
         np.ones(1),
         loss,
         grad,

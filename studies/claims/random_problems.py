@@ -9,18 +9,7 @@ from claims.trace import Trace, record
 def random_quadratics(
     rng: np.random.Generator, cases: int, clients: int = 4, dim: int = 3, apart: float = 1.0
 ) -> FederatedProblem:
-    """Random eigenvectors, eigenvalues log-uniform in [mu, L], centres `apart` from each other.
-
-    Args:
-        rng: Numpy's.
-        cases: Problems at once.
-        clients: Of each.
-        dim: Of the model.
-        apart: How far the centres lie from each other.
-
-    Returns:
-        The problems, cases first.
-    """
+    """Random eigenvectors, eigenvalues log-uniform in [mu, L], centres `apart` from each other."""
     low = 10 ** rng.uniform(-2, 0, (cases, 1, 1))
     eigen = low ** rng.uniform(0, 1, (cases, clients, dim)) * 10 ** rng.uniform(-0.5, 0.5, (cases, 1, 1))
     turn = np.linalg.qr(rng.normal(size=(cases, clients, dim, dim)))[0]
@@ -32,18 +21,7 @@ def random_quadratics(
 def random_logistic(
     rng: np.random.Generator, cases: int, clients: int = 3, dim: int = 3, rows: int = 12
 ) -> FederatedProblem:
-    """Gaussian features, a different true direction per client, so that the clients disagree.
-
-    Args:
-        rng: Numpy's.
-        cases: Problems at once.
-        clients: Of each.
-        dim: Of the model.
-        rows: Of each client.
-
-    Returns:
-        The problems, cases first.
-    """
+    """Gaussian features, a different true direction per client, so that the clients disagree."""
     features = rng.normal(size=(cases, clients, rows, dim)) * 10 ** rng.uniform(-0.5, 0.7, (cases, 1, 1, 1))
     truth = rng.normal(size=(cases, clients, dim))
     labels = np.sign(contract("...ri,...i->...r", features, truth) + rng.normal(size=(cases, clients, rows)))

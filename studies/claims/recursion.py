@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from claims.claim import Sides, corrected, printed
+from claims.claim import Sides, claim
 from claims.problems import Array, average, norm, spread, total
 from claims.trace import (
     Trace,
@@ -46,6 +46,8 @@ def bias(trace: Trace) -> Array:
     return average(trace.problem.weights, trace.steps[..., None] * star)
 
 
+@claim("printed", "squared error", "A.1.9", "|e+|^2 expanded without <e, sum w Delta_i>", cross=False)
+@claim("corrected", "squared error", "A.2.1", "|e+|^2 expanded in full", cross=True)
 def _expanded(trace: Trace, cross: bool) -> Sides:
     now, after = squares(trace)
     e, eta, a, b = errors(trace)[:-1], trace.lr, work(trace), drifted(trace)
@@ -65,10 +67,22 @@ def _descent(trace: Trace) -> Array:
     return squares(trace)[0] - fall
 
 
+@claim(
+    "printed",
+    "error recursion",
+    "Thm 3.1",
+    "|e+|^2 <= |e|^2 - 2 eta E <grad F, e> + eta^2 G^2 E^2 + eta^2 L^2 G^2 D^2",
+)
 def _printed_recursion(trace: Trace) -> Sides:
     return Sides(squares(trace)[1], _descent(trace) + residual(trace), reach(trace)[:-1] ** 2)
 
 
+@claim(
+    "corrected",
+    "error recursion",
+    "Thm 3.1",
+    "|e+|^2 <= |e|^2 - 2 eta E <grad F, e> + 2 eta |e| (2 E G TV + eta L G D^2) + eta^2 G^2 E^2",
+)
 def _recursion(trace: Trace) -> Sides:
     eta, bound, many = trace.lr, grad_bound(trace), mean_steps(trace)
     pull = 2 * many * bound * tilt(trace) + eta * trace.problem.smooth * bound * pair_steps(trace)
@@ -76,6 +90,7 @@ def _recursion(trace: Trace) -> Sides:
     return Sides(squares(trace)[1], _descent(trace) + rest, reach(trace)[:-1] ** 2)
 
 
+@claim("printed", "Young form", "A.2.2", "|e+|^2 <= (1 + rho)|e|^2 - ... with rho = 0.1")
 def _young(trace: Trace, rho: float = 0.1) -> Sides:
     now, after = squares(trace)
     eta, a, b = trace.lr, norm(work(trace)), norm(drifted(trace))
@@ -84,43 +99,24 @@ def _young(trace: Trace, rho: float = 0.1) -> Sides:
     return Sides(after, rhs, reach(trace)[:-1] ** 2)
 
 
+@claim(
+    "printed",
+    "strong convexity",
+    "A.2, below A.2.2",
+    "<e, sum w t g_i> >= mu E |e|^2",
+    strong=True,
+    corrected=False,
+)
+@claim(
+    "corrected",
+    "strong convexity",
+    "A.2, below A.2.2",
+    "<e, sum w t g_i> >= mu E |e|^2 + <e, sum w t grad F_i(w*)>",
+    strong=True,
+    corrected=True,
+)
 def _convexity(trace: Trace, corrected: bool) -> Sides:
     e = errors(trace)[:-1]
     least = trace.problem.convex * mean_steps(trace) * norm(e) ** 2 + corrected * _dot(e, bias(trace))
     gained = _dot(e, work(trace))
     return Sides(least, gained, mean_steps(trace) * trace.problem.smooth * reach(trace)[:-1] ** 2)
-
-
-CLAIMS = (
-    printed(
-        "squared error", "A.1.9", "|e+|^2 expanded without <e, sum w Delta_i>", lambda t: _expanded(t, False)
-    ),
-    corrected("squared error", "A.2.1", "|e+|^2 expanded in full", lambda t: _expanded(t, True)),
-    printed(
-        "error recursion",
-        "Thm 3.1",
-        "|e+|^2 <= |e|^2 - 2 eta E <grad F, e> + eta^2 G^2 E^2 + eta^2 L^2 G^2 D^2",
-        _printed_recursion,
-    ),
-    corrected(
-        "error recursion",
-        "Thm 3.1",
-        "|e+|^2 <= |e|^2 - 2 eta E <grad F, e> + 2 eta |e| (2 E G TV + eta L G D^2) + eta^2 G^2 E^2",
-        _recursion,
-    ),
-    printed("Young form", "A.2.2", "|e+|^2 <= (1 + rho)|e|^2 - ... with rho = 0.1", _young),
-    printed(
-        "strong convexity",
-        "A.2, below A.2.2",
-        "<e, sum w t g_i> >= mu E |e|^2",
-        lambda t: _convexity(t, False),
-        strong=True,
-    ),
-    corrected(
-        "strong convexity",
-        "A.2, below A.2.2",
-        "<e, sum w t g_i> >= mu E |e|^2 + <e, sum w t grad F_i(w*)>",
-        lambda t: _convexity(t, True),
-        strong=True,
-    ),
-)

@@ -42,18 +42,7 @@ def record(
     lr: Array | float,
     step_seconds: Array | None = None,
 ) -> Trace:
-    """Run one round per leading row of `steps`, from `start`, averaging with the problem's weights.
-
-    Args:
-        problem: What is minimised.
-        start: The first model.
-        steps: [rounds, ..., clients].
-        lr: Of every step.
-        step_seconds: [..., clients], where time is to be known.
-
-    Returns:
-        Every model on the way.
-    """
+    """Run one round per leading row of `steps`, from `start`, averaging with the problem's weights."""
     steps = np.asarray(steps)
     clients = problem.weights.shape[-1]
     if steps.ndim < 2 or steps.shape[-1] != clients or steps.min() < 1:
