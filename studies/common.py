@@ -22,8 +22,8 @@ from rich.markdown import Markdown
 
 from amsfl.core import UserError
 from amsfl.data import Dataset, load
+from amsfl.planning import Policy
 from amsfl.record import Busy, Lock, dumps, read_sealed, write_sealed
-from amsfl.schedule import Policy
 from amsfl.simulation import CustomParts, Result, RunConfig, run_batch
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Transmit
 from amsfl.methods import Method
 from amsfl.privacy import Mechanism
-from amsfl.schedule import Policy
+from amsfl.planning import Policy
 '''
 OBJECTS = {
     "method": "Method",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from amsfl.data import Dataset
     from amsfl.engines.models import Model
     from amsfl.methods import Arithmetic, Cost, Facts, Method
-    from amsfl.schedule import Policy
+    from amsfl.planning import Policy
     from amsfl.simulation import Result, resume, run, run_batch
     from amsfl.simulation.estimator import FederatedClassifier, FederatedRegressor
     from amsfl.study.sweep import sweep
@@ -54,7 +54,7 @@ _HOMES = {
     "FederatedRegressor": "amsfl.simulation.estimator",
     "Method": "amsfl.methods",
     "Model": "amsfl.engines.models",
-    "Policy": "amsfl.schedule",
+    "Policy": "amsfl.planning",
     "RoundEnd": "amsfl.clock",
     "sweep": "amsfl.study.sweep",
 } | dict.fromkeys(("Result", "resume", "run", "run_batch"), "amsfl.simulation")
@@ -62,8 +62,8 @@ _HOMES |= dict.fromkeys(("Remark", "UserError"), "amsfl.core")
 
 
 _ROOMS = (
-    *("attack", "clock", "combine", "core", "data", "drift", "engines", "flower", "methods", "planning"),
-    *("portable", "privacy", "protocol", "record", "report", "sampling", "schedule", "settings"),
+    *("attack", "clock", "combine", "core", "data", "engines", "flower", "methods", "planning"),
+    *("portable", "privacy", "protocol", "record", "report", "sampling", "settings"),
     *("simulation", "study", "track", "transmit", "worth"),
 )
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from amsfl import clock, methods, schedule
+from amsfl import clock, methods, planning
 from amsfl.cli.plan import read as read_clients
 from amsfl.core import Remark, UserError
 from amsfl.simulation import components
@@ -27,7 +27,7 @@ TABLES = {
 def work_of(name: str, dim: int = DIM) -> clock.Work:
     """What simulation/setup.py charges for a method."""
     method = methods.make(name)
-    return components.work_of(method, schedule.policy(method.facts.policy), dim)
+    return components.work_of(method, planning.policy(method.facts.policy), dim)
 
 
 @pytest.mark.parametrize("name", clock.BUILT_IN)
@@ -81,7 +81,7 @@ def test_fedcsda_pays_for_its_teacher():
     plain, taught = (clock.costs(profile, work_of(name)) for name in ("fedavg", "fedcsda"))
     np.testing.assert_allclose(taught.step_seconds, plain.step_seconds * 4 / 3)
     np.testing.assert_allclose(taught.comm_seconds, 1.25 * plain.comm_seconds + 8 / 3 * profile.step_seconds)
-    job = components.work_of(methods.make("fedcsda"), schedule.policy("fixed"), DIM, batch=256)
+    job = components.work_of(methods.make("fedcsda"), planning.policy("fixed"), DIM, batch=256)
     small = clock.costs(profile, job).comm_seconds
     np.testing.assert_allclose(small, 1.25 * plain.comm_seconds + 2 / 3 * profile.step_seconds)
 
@@ -97,7 +97,7 @@ def test_bytes_by_hand():
     """100 numbers, 2 down and 1 up with 14 scalars: 800 bytes down, 456 up. At 8 and 0.8 Mbit/s that is
     800 us and 4.56 ms."""
     two = methods.make("amsfl")._replace(cost=methods.Cost(vectors_down=2, extra_gradients=1.0))
-    job = components.work_of(two, schedule.policy("price"), 100)._replace(extra_gradients=0.0)
+    job = components.work_of(two, planning.policy("price"), 100)._replace(extra_gradients=0.0)
     assert (job.bytes_down, job.bytes_up) == (800, 456)
     profile = clock.Profile("x", *(np.array([v]) for v in (0.1, 0.5, 0.8, 8.0)))
     assert clock.costs(profile, job).comm_seconds[0] == pytest.approx(0.5 + 800e-6 + 4.56e-3)

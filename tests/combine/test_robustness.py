@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import amsfl
-from amsfl.drift.plausibility import believing, plausible_steps
+from amsfl.planning.believed import believing, plausible_steps
 from amsfl.report.comparison import compare
 from amsfl.report.read import read
 from amsfl.report.tables import clients

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amsfl import methods, sampling
-from amsfl.core import Reading, UserError
+from amsfl.core import UserError
 from amsfl.data import load, partition
-from amsfl.drift import take_reading
 from amsfl.engines import Orders, devices, losses, make, metrics, models, task
 from amsfl.engines.convolution import convolve
 from amsfl.engines.dense import Layer, swap_layout
@@ -492,12 +491,6 @@ def test_rows_are_held_once(digits):
     engine = JaxEngine(job(digits), methods.make("fedavg"), BATCH, mesh=devices.mesh(1))
     (part,) = engine.rows.x.addressable_shards
     assert part.data.unsafe_buffer_pointer() == engine.task.x.ctypes.data
-
-
-def test_reading_by_hand():
-    """g = (3, 4), g' = (1, 4), delta = (-1, 0), v = (-2, 1)."""
-    got = take_reading(0.7, *map(np.array, ([3.0, 4.0], [1.0, 4.0], [-1.0, 0.0], [-2.0, 1.0])))
-    assert got == Reading(0.7, 25, 4, 1, -6, -3, -2, 4, 2, 0.7, 1, 0, 0, 0)
 
 
 def test_one_held_back_row_says_nothing_of_a_dead_network():

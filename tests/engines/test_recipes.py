@@ -8,7 +8,7 @@ from amsfl.core import UserError
 from amsfl.data import load, partition
 from amsfl.engines import Orders, make, models, task
 from amsfl.methods.client_momentum import plain_steps
-from amsfl.planning.context import steps_of
+from amsfl.planning.memory import steps_of
 from amsfl.protocol import LocalState, begin, first_step, local_step
 from amsfl.settings.parse import make_config
 

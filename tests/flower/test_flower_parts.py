@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
+from amsfl.drift import take_reading
 from flwr.app import Context, RecordDict
 
 from amsfl import methods, protocol
 from amsfl.core import Reading, UserError
-from amsfl.drift import take_reading
 from amsfl.flower import messages, serve
 from amsfl.flower.client import client_state
 from amsfl.flower.client.app import method_of

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amsfl.methods.server_step import SCALARS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from quadratics import OPTIONS, PAPER, PLAIN, drive, line, paper_fedavg, paper_fednova, random_clients
@@ -9,7 +10,6 @@ from quadratics import OPTIONS, PAPER, PLAIN, drive, line, paper_fedavg, paper_f
 from amsfl import protocol
 from amsfl.core import Total, UserError, Verdict
 from amsfl.methods import METHODS, Variant, extrapolate, make, optimize, server_optimizer
-from amsfl.methods.server_step import SCALARS
 
 # Two clients on a line, F_i = (w - m_i)^2 / 2 with m = (0, 4), weights (1/4, 3/4), x = 2, lr = 1/2,
 # steps (1, 2). Client 0: 2 -> 1, d_0 = -1. Client 1: 2 -> 3 -> 3.5, d_1 = 3/2.

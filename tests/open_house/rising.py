@@ -3,7 +3,7 @@
 import numpy as np
 
 from amsfl import Policy
-from amsfl.schedule import as_plan
+from amsfl.planning import as_plan
 
 
 def rising(first: int = 2) -> Policy:

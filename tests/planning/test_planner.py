@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from amsfl import clock, combine, drift, methods, schedule
+from amsfl import clock, combine, drift, methods, planning
 from amsfl.core import Reading, UserError
 from amsfl.planning.planner import PlannerMemory, planner, policy_of
 from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST
@@ -70,7 +70,7 @@ def test_who_chooses_the_steps(settings, policy):
     assert policy_of(config, methods.make(config.method)).name == policy
 
 
-@pytest.mark.parametrize("policy", schedule.names())
+@pytest.mark.parametrize("policy", planning.names())
 @pytest.mark.parametrize("kind", ["sum", "makespan"])
 def test_every_policy_plans_and_its_memory_survives_json(policy, kind):
     """The decision after a round trip through JSON is the same, to the bit; steps are whole, 1 at least."""
@@ -83,7 +83,7 @@ def test_every_policy_plans_and_its_memory_survives_json(policy, kind):
     assert decision.steps.shape == (3,) and decision.steps.dtype.kind == "i" and decision.steps.min() >= 1
     took = clock.round_seconds(COSTS, cohort, decision.steps)[kind]
     assert decision.predicted_seconds == pytest.approx(took)
-    if schedule.policy(policy).readings:
+    if planning.policy(policy).readings:
         assert decision.steps.max() <= PLANNED_STEPS_AT_MOST
         assert set(decision.explain) >= {"gain", "fading", "why", "weights"}
 

@@ -15,10 +15,10 @@ from amsfl.cli.study_work import NOT_OF_STUDIES
 from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Remark, Transmit, UserError
 from amsfl.methods import Method, make
+from amsfl.planning import Policy
 from amsfl.planning.planner import policy_of
 from amsfl.privacy import Mechanism
 from amsfl.record.fingerprint import CHANGEABLE
-from amsfl.schedule import Policy
 from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Serving, Simulation, Training
 from amsfl.settings.keywords import RunKeywords, ServeKeywords
 from amsfl.settings.remarks import remarks

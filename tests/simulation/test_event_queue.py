@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import amsfl
-from amsfl import clock, methods, schedule
+from amsfl import clock, methods, planning
 from amsfl.clock import round_end
 from amsfl.core import UserError
 from amsfl.engines import Jobs, JobStarts, make
@@ -269,7 +269,7 @@ def test_fedasync_and_fedbuff_by_hand():
 
 def test_steps_of_a_client_that_waits_for_nobody():
     """The best of s(age) U(t)/(c t + b) over all t, by trying them; the less old work counts, the shorter."""
-    problem = schedule.problem([1.0], [0.1], [0.5], 1.0, 0.05, clock="makespan", most=64)
+    problem = planning.problem([1.0], [0.1], [0.5], 1.0, 0.05, clock="makespan", most=64)
 
     def value(t, stale):
         seconds = 0.1 * t + 0.5
@@ -278,7 +278,7 @@ def test_steps_of_a_client_that_waits_for_nobody():
     steps = {}
     for name in ("constant", "sqrt", "poly:2"):
         stale = clock.staleness(name)
-        signals = schedule.Signals(interval=0.2, stale=stale)
-        steps[name] = int(schedule.policy("price").plan(problem, signals).steps[0])
+        signals = planning.Signals(interval=0.2, stale=stale)
+        steps[name] = int(planning.policy("price").plan(problem, signals).steps[0])
         assert steps[name] == max(range(1, 65), key=lambda t: value(t, stale))
     assert steps["constant"] > steps["sqrt"] > steps["poly:2"] >= 1

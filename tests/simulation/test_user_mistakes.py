@@ -9,8 +9,8 @@ import pytest
 import amsfl
 from amsfl.core import Remark, UserError
 from amsfl.data import describe, load_table
+from amsfl.planning import as_plan
 from amsfl.record import read_run
-from amsfl.schedule import as_plan
 
 SMALL = {"rounds": 1, "progress": False, "engine": "loop", "model": "softmax", "method": "fedavg"}
 

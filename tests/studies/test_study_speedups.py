@@ -9,7 +9,7 @@ import adaptivity
 import pytest
 from adaptivity import ALPHAS, PROFILES, TARGETS
 
-from amsfl import methods, schedule
+from amsfl import methods, planning
 from amsfl.clock import CLOCKS
 from amsfl.record import write_sealed
 from amsfl.simulation import make_config
@@ -63,7 +63,7 @@ def test_fixed_steps_are_timed_in_settings_they_were_not_run_in(method, total, s
     record = SimpleNamespace(
         cohort=[0, 1, 2, 3, 4], steps=[2] * 5, metrics={"holdout": {"accuracy": 0.9}}, seconds={}
     )
-    work = work_of(methods.make(method), schedule.policy("fixed"), 10_117)
+    work = work_of(methods.make(method), planning.policy("fixed"), 10_117)
     task = SimpleNamespace(shards=SimpleNamespace(size=[[1] * 5]))
     result = SimpleNamespace(rounds=[record, record], parts=SimpleNamespace(work=work, task=task))
     track = speedups.timed_track(make_config({"method": method, "lr": 0.5, "steps": 2}), result, ["far"], "a")

@@ -25,7 +25,7 @@ AnyKind = Kind[Any]
 
 def methods() -> None:
     """List methods, policies, rules, transmissions, privacy, profiles and the columns of a table of sites."""
-    from amsfl import combine, methods, privacy, schedule, transmit
+    from amsfl import combine, methods, planning, privacy, transmit
 
     console = screen()
     table = Table("--method", "name", "options", "vectors down/up", "what it does", title="Methods")
@@ -38,7 +38,7 @@ def methods() -> None:
         if method.facts.note:
             console.print(plain(method.facts.note))
     others: dict[str, tuple[str, AnyKind]] = {
-        "Policies": ("--policy", schedule.POLICIES),
+        "Policies": ("--policy", planning.POLICIES),
         "Combining": ("--robust", combine.COMBINES),
         "Sending": ("--transmit", transmit.TRANSMITS),
         "Privacy": ("--privacy", privacy.MECHANISMS),

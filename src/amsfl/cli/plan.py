@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 from rich.table import Table
 
-from amsfl import schedule
+from amsfl import planning
 from amsfl.cli import flags
 from amsfl.cli.output import plain, print_json, screen
 from amsfl.clock import read_sites
@@ -16,7 +16,7 @@ from amsfl.core.records import Json
 from amsfl.settings.definitions import Simulation, Training
 from amsfl.simulation import make_config
 
-OPTIONAL = {"weight": 1.0, "gain": 1.0, "fading": schedule.FADING}
+OPTIONAL = {"weight": 1.0, "gain": 1.0, "fading": planning.FADING}
 COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "fading")
 SHOWN = 40  # clients of a table; JSON has them all
 
@@ -30,7 +30,7 @@ SHOWN = 40  # clients of a table; JSON has them all
 def plan(
     settings: Json,
     clients: Annotated[Path, typer.Argument(help="CSV, one row per client: " + ", ".join(COLUMNS))],
-    most: Annotated[int, typer.Option(help="no client takes more steps than this")] = schedule.USUAL_MOST,
+    most: Annotated[int, typer.Option(help="no client takes more steps than this")] = planning.USUAL_MOST,
     as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
 ) -> None:
     """How many local steps each client should take this round, and why.
@@ -44,9 +44,9 @@ def plan(
     # a user's own sites work side by side
     config = make_config({"clock": "makespan"} | settings)
     table = read(clients)
-    problem = schedule.problem(**table, most=most, clock=config.clock, budget=config.budget)
+    problem = planning.problem(**table, most=most, clock=config.clock, budget=config.budget)
     policy = "price" if config.policy == "auto" else config.policy
-    made = schedule.policy(policy, **config.policy_options)(problem)
+    made = planning.policy(policy, **config.policy_options)(problem)
     if as_json:
         print_json(as_record(problem, made, policy), indent=2)
     else:
@@ -54,7 +54,7 @@ def plan(
 
 
 def read(path: Path) -> Json:
-    """What `schedule.problem` takes of a table of sites; columns that it does not take are said."""
+    """What `planning.problem` takes of a table of sites; columns that it does not take are said."""
     table = read_sites(path)
     table.need("client", "step_seconds")
     columns = {name: table.columns.get(name, default) for name, default in OPTIONAL.items()}
@@ -72,7 +72,7 @@ def read(path: Path) -> Json:
     }
 
 
-def as_record(problem: schedule.Problem, made: Plan, policy: str) -> Json:
+def as_record(problem: planning.Problem, made: Plan, policy: str) -> Json:
     """The plan as plain JSON."""
     return {
         "policy": policy,
@@ -85,7 +85,7 @@ def as_record(problem: schedule.Problem, made: Plan, policy: str) -> Json:
     }
 
 
-def show(problem: schedule.Problem, made: Plan) -> None:
+def show(problem: planning.Problem, made: Plan) -> None:
     """The plan as a table, and what it comes to."""
     titles = {
         "client": "client",
@@ -104,7 +104,7 @@ def show(problem: schedule.Problem, made: Plan) -> None:
         side: Literal["left", "right"] = "left" if key in ("client", "why") else "right"
         width = None if key == "client" else len(title)  # long names give way, not the numbers
         table.add_column(title, justify=side, style=style, min_width=width, no_wrap=True, overflow="fold")
-    rows = schedule.table(problem, made)
+    rows = planning.table(problem, made)
     left_out = len(rows) - SHOWN
     for place, row in enumerate(rows):
         if left_out <= 0 or place < SHOWN // 2 or place >= len(rows) - SHOWN // 2:
@@ -114,9 +114,9 @@ def show(problem: schedule.Problem, made: Plan) -> None:
             table.add_row(f"... {left_out:,} more")
     console = screen()
     console.print(table)
-    console.print(schedule.summary(problem, made))
+    console.print(planning.summary(problem, made))
     console.print("seconds: computing and communicating; next step: what one more would add to the gain.")
     for word in dict.fromkeys(made.why):
-        console.print(f"{word}: {schedule.REASONS[word]}.")
+        console.print(f"{word}: {planning.REASONS[word]}.")
     if left_out > 0:
         console.print(f"{SHOWN} of {len(rows):,} clients are shown; --json has them all.")

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 
 from amsfl import protocol, sampling
 from amsfl.core.records import Array, Number, Tree
-from amsfl.drift import measured
 from amsfl.engines import losses, private_gradients
 from amsfl.engines.job_table import ClientJob, ClientResult, batch_of, held_rows
 from amsfl.engines.task import Task
@@ -142,7 +141,7 @@ def program(
         upload, memory = protocol.encode_and_decode(method.transmit, job.key, upload, job.start.memory)
         fields = job.start.anchor[:0]
         if readings:
-            fields = jnp.stack(measured(reading, upload.delta, job.start.step))
+            fields = jnp.stack(protocol.measured(reading, upload.delta, job.start.step))
         return ClientResult(upload, client, memory, fields)
 
     return run

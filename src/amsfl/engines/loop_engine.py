@@ -10,7 +10,6 @@ from jax.flatten_util import ravel_pytree
 from amsfl import protocol, sampling
 from amsfl.core import Reading, Upload, UserError
 from amsfl.core.records import Array, Json, Tree
-from amsfl.drift import measured
 from amsfl.engines import losses, private_gradients
 from amsfl.engines.client_program import gradient
 from amsfl.engines.contract import JobResults, Jobs, JobStarts, Orders, Outcome, State, own_models
@@ -186,7 +185,7 @@ class LoopEngine:
         if method.transmit is not None:
             with np.errstate(over="ignore"):
                 upload, memory = protocol.encode_and_decode(method.transmit, key, upload, memory)
-        reading = measured(taken, upload.delta, start.step) if self.readings else None
+        reading = protocol.measured(taken, upload.delta, start.step) if self.readings else None
         return upload, client, memory, reading
 
     def _held_back(self, anchor: Array, trial: int, who: int) -> tuple[Array, Array]:

@@ -19,8 +19,8 @@ def amsfl(momentum: float = NUMBERS.momentum, balance: float = NUMBERS.balance, 
     Work that is k moves old is itself a momentum of 1 - 1/(1 + k) (Mitliagkas et al. 2016, arXiv 1605.09774),
     so m is at most 1 - (1 - momentum)(1 + k).
 
-    x is scored. The judge (drift/judge.py) goes back to the best anchor where rows that clients hold back say
-    so. momentum=0, balance=0 and judge=0 switch these parts off; all off, FedAvg is left, with planned steps.
+    x is scored. The judge (planning/judge.py) goes back to the best anchor where rows that clients hold back
+    say so. momentum=0, balance=0 and judge=0 switch these parts off; FedAvg with planned steps is left.
 
     Xu, "AMSFL: Adaptive Multi-Step Federated Learning via Gradient Difference-Based Error Modeling";
     momentum as in Nesterov 1983 and Hsu et al. 2019, arXiv 1909.06335; balance between FedAvg and FedNova,
@@ -120,5 +120,5 @@ def revised(anchor: Vector, server: Vector, verdict: Number) -> tuple[Vector, Ve
 
 def split(server: Vector, size: int) -> ServerState:
     """The parts of a server state."""
-    vectors = (server[place * size : (place + 1) * size] for place in range(4))
-    return ServerState(*vectors, server[4 * size :])
+    x, best, sent, first = (server[place * size : (place + 1) * size] for place in range(4))
+    return ServerState(x, best, sent, first, server[4 * size :])

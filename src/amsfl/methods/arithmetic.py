@@ -82,7 +82,7 @@ class Arithmetic(NamedTuple):
     aggregate(anchor, total, weights, steps, server) -> anchor, server
     model(anchor, server)                            -> the model that is scored and saved
     revise(anchor, server, verdict)                  -> anchor, server   after the judge's verdict
-                                                        (drift/judge.py); None: the method has no judge
+                                                        (planning/judge.py); None: the method has no judge
 
     `weights` are shares of all clients' data: over a full cohort they sum to 1, over a part to less.
     `total` is the uploads summed over the cohort by `mix`, so no engine has to hold all uploads; with a

@@ -1,1 +1,53 @@
-"""Who does how many steps this round: the planner's context, decisions and memory."""
+"""Who takes how many local steps, and what is learnt from a round for the next one.
+
+from amsfl.planning import policy, problem
+plan = policy("price")(problem(weights, step_seconds, comm_seconds, gain, fading, budget=2.0))
+
+planner.py is what a run or a server asks; it stands on memory.py, which knows methods and settings. All else
+takes numbers alone.
+"""
+
+from amsfl.planning.judge import Judge, describe, judge_round, new_judge
+from amsfl.planning.policies import (
+    POLICIES,
+    Policy,
+    Signals,
+    fill,
+    fixed,
+    names,
+    policy,
+    price,
+    printed,
+    speed,
+)
+from amsfl.planning.problem import FADING, REASONS, USUAL_MOST, Problem, as_plan, problem, summary, table
+from amsfl.planning.readings import Estimates, gain_and_fading, new_estimates, update
+
+__all__ = [
+    "FADING",
+    "POLICIES",
+    "REASONS",
+    "USUAL_MOST",
+    "Estimates",
+    "Judge",
+    "Policy",
+    "Problem",
+    "Signals",
+    "as_plan",
+    "describe",
+    "fill",
+    "fixed",
+    "gain_and_fading",
+    "judge_round",
+    "names",
+    "new_estimates",
+    "new_judge",
+    "policy",
+    "price",
+    "printed",
+    "problem",
+    "speed",
+    "summary",
+    "table",
+    "update",
+]

@@ -18,10 +18,10 @@ from amsfl.clock import RoundEnd
 from amsfl.core import ClientPrivacy, Upload, UserError, namespace
 from amsfl.methods import Method
 from amsfl.methods.arithmetic import Vector, average
+from amsfl.planning import Policy
 from amsfl.privacy.budget_plan import spread_evenly
 from amsfl.privacy.ledger import Ledger, open_ledger, spread_ledger
 from amsfl.privacy.mechanism import Clients, Mechanism, PrivacySettings, check_settings, exposure
-from amsfl.schedule import Policy
 
 RATE = 0.2  # of the clip's logarithm
 COUNT = 20  # the noise of the count is so small a part of the cohort that is expected

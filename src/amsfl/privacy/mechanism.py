@@ -21,9 +21,9 @@ from amsfl.clock import RoundEnd
 from amsfl.core import ClientPrivacy, RowPrivacy, Total, UserError, namespace
 from amsfl.methods import Method
 from amsfl.methods.arithmetic import Vector
+from amsfl.planning import Policy
 from amsfl.privacy.accounting import Account, Exposure, poisson_gaussian
 from amsfl.privacy.ledger import Ints, Ledger
-from amsfl.schedule import Policy
 
 USUAL_NOISE = 1.0  # where nobody sets one, nor a budget
 

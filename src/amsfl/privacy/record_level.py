@@ -16,6 +16,7 @@ from amsfl import sampling
 from amsfl.clock import RoundEnd
 from amsfl.core import RowPrivacy, UserError, namespace
 from amsfl.methods import Method
+from amsfl.planning import Policy
 from amsfl.privacy.accounting import Account, poisson_gaussian
 from amsfl.privacy.budget_plan import Spread, Worth, spread_by_worth, spread_evenly
 from amsfl.privacy.ledger import Ledger, open_ledger, spread_ledger
@@ -29,7 +30,6 @@ from amsfl.privacy.mechanism import (
     pace,
     standard_terms,
 )
-from amsfl.schedule import Policy
 
 
 def check(settings: PrivacySettings, method: Method, policy: Policy, end: RoundEnd) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from amsfl.core import Reading, Upload
-from amsfl.drift import take_reading
 from amsfl.methods import Method, Number, Vector
 
 
@@ -87,9 +86,6 @@ def finish(method: Method, state: LocalState, steps: Number) -> tuple[Upload, Ve
     )
     if state.last is None or method.private_rows:
         return upload, client, None
-    held_loss, spread = state.held or (state.loss * float("nan"),) * 2
-    return (
-        upload,
-        client,
-        take_reading(state.loss, state.grad, state.last)._replace(held_loss=held_loss, spread=spread),
-    )
+    change, nothing = state.last - state.grad, state.loss * float("nan")
+    of_gradients = (state.grad * state.grad).sum(), (state.grad * change).sum(), (change * change).sum()
+    return upload, client, Reading(state.loss, *of_gradients, *(state.held or (nothing, nothing)))

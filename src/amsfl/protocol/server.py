@@ -5,7 +5,7 @@ from operator import iadd
 from typing import NamedTuple
 
 from amsfl import combine
-from amsfl.core import Total, Upload, namespace
+from amsfl.core import Reading, Total, Upload, namespace
 from amsfl.methods import Method, Number, Vector
 from amsfl.methods.arithmetic import average
 
@@ -157,3 +157,12 @@ def sum_uploads(uploads: Iterable[Upload], mix: Vector) -> Upload:
 def stack_uploads(uploads: Iterable[Upload], like: Vector) -> Upload:
     stack = namespace(like).stack
     return Upload(*(stack(part) for part in zip(*uploads, strict=True)))
+
+
+def measured(reading: Reading | None, delta: Vector, direction: Vector) -> Reading:
+    """The reading with what the server sees of an upload; of a client that sends none, that alone."""
+    square, along = (delta * delta).sum(), (delta * direction).sum()
+    if reading is None:
+        nothing = 0 * square
+        reading = Reading(nothing, nothing, nothing, nothing, *(nothing * float("nan"),) * 2)
+    return reading._replace(delta_sq=square, delta_dir=along)

@@ -11,8 +11,8 @@ from amsfl.data.column_options import ColumnOptions
 from amsfl.data.raw_table import Frame
 from amsfl.engines.models import Model
 from amsfl.methods import Method
+from amsfl.planning import Policy
 from amsfl.privacy import Mechanism
-from amsfl.schedule import Policy
 from amsfl.settings.custom_data import check_dataset
 
 OF_NAMED_DATA = ("data", "data_dir", "label", "client_column", "binary", "task")

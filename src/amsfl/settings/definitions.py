@@ -9,21 +9,12 @@ from typing import Any, Literal
 from pydantic import Field, field_validator
 
 from amsfl.settings.data_settings import Settings
-from amsfl.settings.training import (
-    PLANNED_STEPS_AT_MOST,
-    ROUNDS,
-    ROUNDS_AT_MOST,
-    ROUNDS_TO_TARGET,
-    STEPS_AT_MOST,
-    Training,
-)
+from amsfl.settings.training import ROUNDS, ROUNDS_AT_MOST, ROUNDS_TO_TARGET, Training
 
 __all__ = [
-    "PLANNED_STEPS_AT_MOST",
     "ROUNDS",
     "ROUNDS_AT_MOST",
     "ROUNDS_TO_TARGET",
-    "STEPS_AT_MOST",
     "RunConfig",
     "ServeConfig",
     "Serving",
@@ -166,6 +157,10 @@ class ServeConfig(Serving, Training):
 
     data: str = Field("own", description="what the record calls the clients' data")
     clock: str = Field("makespan", description="makespan: real clients work at once")
+
+    @property
+    def real_clients(self) -> bool:
+        return True
 
     @field_validator("clock")
     @classmethod

@@ -5,8 +5,8 @@ from typing import Literal, TypedDict
 from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Transmit
 from amsfl.methods import Method
+from amsfl.planning import Policy
 from amsfl.privacy import Mechanism
-from amsfl.schedule import Policy
 
 
 class TrainingKeywords(TypedDict, total=False):

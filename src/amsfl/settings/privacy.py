@@ -7,9 +7,10 @@ import numpy as np
 
 from amsfl.clock import Profile
 from amsfl.core import UserError
+from amsfl.core.algorithm import NUMBERS
 from amsfl.methods import Method
 from amsfl.privacy import MECHANISMS, Ledger, Mechanism, PrivacySettings
-from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST, ROUNDS, Training
+from amsfl.settings.definitions import ROUNDS, Training
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -39,7 +40,7 @@ def _named_mechanism(config: Training, profile: Profile | None) -> Mechanism | N
 def private_settings(config: Training) -> PrivacySettings:
     """What of the settings privacy depends on."""
     values = {name: getattr(config, name) for name in PrivacySettings._fields if hasattr(config, name)}
-    return PrivacySettings(**values, rounds_planned=ROUNDS, most_steps=PLANNED_STEPS_AT_MOST)
+    return PrivacySettings(**values, rounds_planned=ROUNDS, most_steps=NUMBERS.steps)
 
 
 def check_public(config: Training, data: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from amsfl.clock import Profile, RoundEnd
 from amsfl.methods import Method
-from amsfl.schedule import Policy
+from amsfl.planning import Policy
 from amsfl.settings.definitions import ROUNDS_TO_TARGET, ServeConfig, Training
 from amsfl.settings.round_ends import takes_older_work
 

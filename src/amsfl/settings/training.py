@@ -17,13 +17,12 @@ from amsfl.combine import RECOMMENDED
 from amsfl.core.score_names import check_name, check_target
 from amsfl.data import is_named
 from amsfl.methods import METHODS
+from amsfl.planning.problem import MOST_STEPS
 from amsfl.settings.data_settings import DataSettings
 
 ROUNDS = 50  # when nothing says when to stop
 ROUNDS_TO_TARGET = 1_000  # when only a target does, which may lie out of reach
 ROUNDS_AT_MOST = 1_000_000  # a run must end
-STEPS_AT_MOST = 100_000
-PLANNED_STEPS_AT_MOST = 64  # planned steps of a round: beyond this no estimate was ever seen to hold
 
 
 class Training(DataSettings):
@@ -118,12 +117,12 @@ class Training(DataSettings):
         "-error: less is better",
     )
     steps: int = Field(
-        20, ge=1, le=STEPS_AT_MOST, description="local steps a round, where the policy does not choose them"
+        20, ge=1, le=MOST_STEPS, description="local steps a round, where the policy does not choose them"
     )
     epochs: float | None = Field(
         None,
         gt=0,
-        le=STEPS_AT_MOST,
+        le=MOST_STEPS,
         description="passes of a client over its own rows in a round, as in 10 or 0.5; in place of steps",
     )
     lr: float | None = Field(
@@ -170,6 +169,11 @@ class Training(DataSettings):
         lt=1,
         description="share of clients whose deltas are to stay whole: their clip follows it; 0: it stays",
     )
+
+    @property
+    def real_clients(self) -> bool:
+        """Whether what clients say of themselves is their own word."""
+        return False
 
     @model_validator(mode="before")
     @classmethod

@@ -12,9 +12,9 @@ from amsfl.data import Dataset, IntArray
 from amsfl.data.feature_skew import skew_features
 from amsfl.data.labels import class_weights
 from amsfl.engines import losses, memory, models, task
+from amsfl.planning import Policy
 from amsfl.portable.network import check_rows, vocabulary_size
 from amsfl.privacy import Mechanism
-from amsfl.schedule import Policy
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig, Training
 from amsfl.worth import CLIENTS_AT_MOST

@@ -7,8 +7,8 @@ import numpy as np
 
 from amsfl import clock, sampling
 from amsfl.clock.arrival_groups import ArrivalGroup, Starter
-from amsfl.planning import decisions
-from amsfl.planning.context import Decision, PlanRequest
+from amsfl.planning import planner
+from amsfl.planning.memory import Decision, PlanRequest
 from amsfl.record.schema import Array
 from amsfl.simulation import event_queue
 from amsfl.simulation.event_queue import JOB, NOBODY
@@ -117,16 +117,16 @@ def _decide(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | 
     """The plan for a cohort. A constant plan is made once for all clients if they start one by one."""
     context, queue = setup.contexts[trial.index], trial.queue
     if allowed is not None or not (setup.end.overlap and setup.policy.constant):
-        return decisions.decide([context], [plan_request(setup, trial, cohort, allowed)])[0]
+        return planner.decide(context, plan_request(setup, trial, cohort, allowed))
     if queue.plan_for_all is None:
         everyone = np.arange(setup.weights.shape[1])
-        queue.plan_for_all = decisions.decide([context], [plan_request(setup, trial, everyone, None)])[0]
+        queue.plan_for_all = planner.decide(context, plan_request(setup, trial, everyone, None))
     whole: Decision = queue.plan_for_all
     explained = {
         key: [part[i] for i in cohort] if isinstance(part, list) else part
         for key, part in whole.explain.items()
     }
-    lr = decisions.rate_now(context, plan_request(setup, trial, cohort, None))
+    lr = planner.rate_now(context, plan_request(setup, trial, cohort, None))
     return whole._replace(steps=whole.steps[cohort], lr=lr, explain=explained)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, check_progress, results_taken
 from amsfl.core.records import Json, Number
-from amsfl.planning.context import Decision
+from amsfl.planning.memory import Decision
 from amsfl.record.schema import Array
 
 JOB = np.dtype(

@@ -6,8 +6,8 @@ Nothing is computed here. Who arrives when follows from steps and speeds alone.
 from typing import NamedTuple
 
 from amsfl import clock
-from amsfl.planning import decisions
-from amsfl.planning.context import Decision
+from amsfl.planning import planner
+from amsfl.planning.memory import Decision
 from amsfl.record.schema import Array
 from amsfl.settings.privacy import private_settings
 from amsfl.simulation import dispatch, event_queue
@@ -45,10 +45,7 @@ def plan_rounds(setup: RunSetup, running: list[TrialState]) -> RoundPlan:
 
 
 def _decide_together(setup: RunSetup, running: list[TrialState]) -> dict[int, Decision]:
-    """The decisions of trials whose cohort is known before the round: nobody fails, leaves or is late.
-
-    Policies plan several trials at once faster than one by one.
-    """
+    """The decisions of trials whose cohort is known before the round: nobody fails, leaves or is late."""
     sure = [trial for trial in running if setup.whole_rounds[trial.index]]
     made = decide_now(setup, sure)
     return {trial.index: decision for trial, decision in zip(sure, made, strict=True)}
@@ -56,12 +53,12 @@ def _decide_together(setup: RunSetup, running: list[TrialState]) -> dict[int, De
 
 def decide_now(setup: RunSetup, trials: list[TrialState]) -> list[Decision]:
     """What each of them would do now, with the cohort that is drawn next."""
-    requests = []
+    made = []
     for trial in trials:
         allowed = allowance(setup, trial)
-        cohort = dispatch.draw_clients(setup, trial, allowed)
-        requests.append(dispatch.plan_request(setup, trial, cohort, allowed))
-    return decisions.decide([setup.contexts[trial.index] for trial in trials], requests)
+        request = dispatch.plan_request(setup, trial, dispatch.draw_clients(setup, trial, allowed), allowed)
+        made.append(planner.decide(setup.contexts[trial.index], request))
+    return made
 
 
 def _plan_trial(setup: RunSetup, trial: TrialState, ready: Decision | None) -> TrialPlan:

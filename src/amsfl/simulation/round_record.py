@@ -12,7 +12,7 @@ from amsfl.core import Reading, Verdict
 from amsfl.core.records import Json, JsonMapping
 from amsfl.engines import Outcome
 from amsfl.methods import Method
-from amsfl.planning.context import Decision, PlannerMemory
+from amsfl.planning.memory import Decision, PlannerMemory
 from amsfl.record import RoundRecord
 from amsfl.record.schema import Array
 from amsfl.simulation.event_queue import ServerMove

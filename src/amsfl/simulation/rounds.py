@@ -14,8 +14,8 @@ from amsfl.core.records import Array, Json
 from amsfl.core.scores import judge_round, worth
 from amsfl.engines import Orders, State, metrics
 from amsfl.engines.task import Matrix
-from amsfl.planning.context import RoundReadings, start
-from amsfl.planning.learning import learn
+from amsfl.planning.memory import start
+from amsfl.planning.planner import learn
 from amsfl.record import RoundRecord
 from amsfl.simulation import contributions, dispatch, stale_work
 from amsfl.simulation.detailed_scores import ranked
@@ -38,7 +38,7 @@ def rounds(
         if setup.learns:  # what readings say of the next plan: planning/
             learn_from(setup, plan, result)
         if setup.judges:
-            state = follow_verdicts(setup, state, plan)  # back to a better model: drift/judge.py
+            state = follow_verdicts(setup, state, plan)  # back to a better model: planning/judge.py
         scores = evaluate(setup, state, running)
         end_trials(setup, state, running, plan, result, scores)
         if setup.config.worth:  # whose uploads moved the model: contributions.py
@@ -105,17 +105,9 @@ def make_orders(setup: RunSetup, plan: RoundPlan, number: int) -> Orders:
 
 def learn_from(setup: RunSetup, plan: RoundPlan, result: RoundResult) -> None:
     """Update every trial's planner memory from its round's readings."""
-    readings = [
-        RoundReadings(
-            each.after.memory,
-            each.cohort,
-            each.decision,
-            setup.attackers.report(index, each.cohort, result.by_trial[index].reading),  # as clients report
-        )
-        for index, each in plan.items()
-    ]
-    memories = learn([setup.contexts[index] for index in plan], readings)
-    for each, memory in zip(plan.values(), memories, strict=True):
+    for index, each in plan.items():
+        told = setup.attackers.report(index, each.cohort, result.by_trial[index].reading)  # as clients report
+        memory = learn(setup.contexts[index], each.after.memory, each.cohort, each.decision, told)
         each.after.memory = memory
 
 

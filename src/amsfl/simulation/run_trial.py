@@ -6,7 +6,7 @@ from typing import NamedTuple
 from amsfl import worth
 from amsfl.core.scores import judged_by
 from amsfl.engines import State
-from amsfl.planning.planner import PlannerMemory
+from amsfl.planning.memory import PlannerMemory
 from amsfl.record import Checkpoint, RoundRecord, RunWriter
 from amsfl.simulation.detailed_scores import detailed_scores
 from amsfl.simulation.event_queue import EventQueue

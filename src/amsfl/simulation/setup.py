@@ -12,12 +12,10 @@ from amsfl.data import Dataset
 from amsfl.engines import task
 from amsfl.engines.outputs import RowScorer, holdout_scorer
 from amsfl.engines.private_gradients import check_rows_apart
-from amsfl.planning import planner
-from amsfl.planning.context import PlannerContext, planner_context
-from amsfl.planning.learning import learns
+from amsfl.planning import Policy, planner
+from amsfl.planning.memory import PlannerContext, planner_context
 from amsfl.privacy import Ledger, Mechanism
 from amsfl.privacy.ledger import NOTHING
-from amsfl.schedule import Policy
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.limits import check_limits
@@ -199,7 +197,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         check_limits(each, cost.accounts, unknown_spending(each))
     stale = end.weight if end.overlap else None
     whole_rounds = [each is None and end.waits_for_all for each in conditions]
-    plans_anew = learns(method, policy)
+    plans_anew = planner.learns(method, policy)
     return RunSetup(
         config,
         list(configs),

@@ -4,16 +4,15 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from amsfl import drift, methods, protocol
+from amsfl import methods, planning, protocol
 from amsfl.clock import RoundEnd
 from amsfl.core.records import Json
 from amsfl.core.scores import judged_by
-from amsfl.drift.judge import Judge
 from amsfl.engines.task import Matrix
 from amsfl.methods import Method
+from amsfl.planning import Judge, Policy
 from amsfl.privacy.ledger import Ledger
 from amsfl.record import RoundRecord, Summary
-from amsfl.schedule import Policy
 from amsfl.settings.definitions import Training
 from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation import contributions
@@ -76,7 +75,7 @@ def run_notes(config: Training, state: Any, ledger: Ledger, begun: Sequence[int]
     return [
         f"Every client's epsilon was spent after {state.round} rounds." if spent else "",
         no_claim(ledger, by_data),
-        drift.describe(state.memory.judge),
+        planning.describe(state.memory.judge),
     ]
 
 

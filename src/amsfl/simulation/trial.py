@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from amsfl import clock
-from amsfl.planning.context import PlannerMemory
+from amsfl.planning.memory import PlannerMemory
 from amsfl.simulation.event_queue import EventQueue
 from amsfl.worth import ContributionLedger
 

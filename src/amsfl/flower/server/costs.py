@@ -24,10 +24,10 @@ import numpy as np
 from flwr.app import MessageType
 
 from amsfl.clock import Costs
-from amsfl.drift.plausibility import FAR
 from amsfl.flower import internals, messages
 from amsfl.flower.server.clients import MOST, RegisteredClient, bounded
 from amsfl.flower.server.transport import Arrival
+from amsfl.planning.believed import FAR
 
 LAST = 5
 LONGEST_STEP = 24 * 3600.0  # seconds; more is not believed

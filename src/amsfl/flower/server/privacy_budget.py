@@ -17,11 +17,11 @@ from amsfl.flower.server.clients import RegisteredClient, believed, weights
 from amsfl.flower.server.reply_checks import AcceptedReply
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
+from amsfl.planning import Policy
 from amsfl.planning.planner import Decision, Planner, PlannerMemory
 from amsfl.privacy import Clients, Mechanism, system_random
 from amsfl.privacy.accounting import MOST
 from amsfl.privacy.ledger import NOTHING
-from amsfl.schedule import Policy
 from amsfl.settings.privacy import private_settings
 from amsfl.simulation import ServeConfig
 

@@ -19,11 +19,11 @@ import numpy as np
 
 from amsfl import protocol
 from amsfl.core import Parts, Reading, Upload
-from amsfl.drift import reading_of_upload
 from amsfl.flower import messages, vector_files
 from amsfl.flower.messages import Buffers, GlobalModel, Order, Reply
 from amsfl.flower.server.transport import Arrival, error_text, is_gone
 from amsfl.methods import Method
+from amsfl.protocol import reading_of_upload
 
 FAILED = "failed"
 HISTORY = 5  # rounds that the bound remembers

@@ -8,7 +8,7 @@ import numpy as np
 
 from amsfl.core import Reading
 from amsfl.flower.server.reply_checks import AcceptedReply
-from amsfl.planning.planner import Decision
+from amsfl.planning.memory import Decision
 
 MOST_PLAIN_STEPS = 10.0  # times the cohort's median, for each step of an optimizer of a client's own
 

@@ -9,7 +9,6 @@ from amsfl import clock, protocol
 from amsfl.clock.costs import MEGABYTE
 from amsfl.combine import middle
 from amsfl.core import Reading, Upload
-from amsfl.drift.plausibility import FAR
 from amsfl.flower import vector_files
 from amsfl.flower.messages import Buffers, Vector
 from amsfl.flower.server import clients, costs, pieces, reply_checks
@@ -18,6 +17,7 @@ from amsfl.flower.server.reply_checks import AcceptedReply
 from amsfl.flower.server.round_results import RoundResults, plain_steps
 from amsfl.flower.server.server_state import ServerState
 from amsfl.methods import Method
+from amsfl.planning.believed import FAR
 from amsfl.planning.planner import Planner
 from amsfl.record.tensors import release
 

@@ -11,37 +11,41 @@ fading per unit of learning rate. A client that gives no such reading fades like
 One round's gains are mostly noise, so everybody is worth something beforehand.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from amsfl.core import Reading
 from amsfl.core.algorithm import NUMBERS
 from amsfl.core.records import Array
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+from amsfl.planning.problem import Floats
 
 UNREAD = -np.log(1 - NUMBERS.least)  # fading of a step while nobody was ever read: it keeps nine tenths
 
 
 class Estimates(NamedTuple):
-    """The estimator's memory, one entry per client. NaN: this client was never read."""
+    """What is remembered, one entry per client. NaN: this client was never read."""
 
     gain: Floats
     fading: Floats  # per step and unit of learning rate
 
 
-def start(clients: int) -> Estimates:
+class Means(NamedTuple):
+    """What the printed Algorithm 1 takes for constants, as last read; None: never."""
+
+    slope: float | None = None  # ||g||
+    curvature: float | None = None  # ||h - g|| / ||d||
+    convexity: float | None = None  # -<g, h - g> / (||g||^2 t eta)
+
+
+def new_estimates(clients: int) -> Estimates:
     return Estimates(np.full(clients, np.nan), np.full(clients, np.nan))
 
 
 def update(
     old: Estimates, cohort: Array, steps: Array, lr: Array | float, reading: Reading, weights: Array
 ) -> Estimates:
-    """Fold in one round's readings; absent clients and non-finite readings change nothing.
-
-    Many federations at once: memories [..., clients]; their cohorts and all that is theirs [..., n].
-    """
+    """Fold in one round's readings; absent clients and non-finite readings change nothing."""
     steps = np.asarray(steps, float)
     gain, kept = gain_and_kept(reading, steps, np.asarray(weights, float))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -51,25 +55,14 @@ def update(
 
 def gain_and_kept(reading: Reading, steps: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Relative gain and kept part of every client, from one round's scalars alone; NaN where nothing says."""
-    change, square, along = (
-        np.asarray(field, float) for field in (reading.grad_diff, reading.grad_sq, reading.delta_dir)
-    )
+    change, square, along = _columns(reading.grad_diff, reading.grad_sq, reading.delta_dir)
     with np.errstate(divide="ignore", invalid="ignore"):
         kept = np.clip(1 + change / square, NUMBERS.least, 1.0)
         gain = along / steps
-        whole = np.isfinite(gain)
-        unknown = ~np.any(whole & (gain != 0), -1, keepdims=True)  # no v yet
-        mean = sum_of(weights * np.abs(gain), whole) / sum_of(weights, whole)
-        return np.where(whole, np.where(unknown, 1.0, gain / mean[..., None]), np.nan), kept
-
-
-def sum_of(values: Floats, some: Array) -> Floats:
-    """The last axis summed over `some` of it, as if the others were not there: zeros for them would round
-    otherwise."""
-    if some.all():
-        return np.asarray(values.sum(-1))
-    rows = zip(values.reshape(-1, values.shape[-1]), some.reshape(-1, some.shape[-1]), strict=True)
-    return np.array([row[here].sum() for row, here in rows]).reshape(values.shape[:-1])
+        size = _mean(np.abs(gain), weights)
+        if not size:  # no v yet
+            return np.where(np.isfinite(gain), 1.0, np.nan), kept
+        return np.where(np.isfinite(gain), gain / size, np.nan), kept
 
 
 def gain_and_fading(estimates: Estimates, cohort: Array, lr: float) -> tuple[Floats, Floats]:
@@ -78,12 +71,33 @@ def gain_and_fading(estimates: Estimates, cohort: Array, lr: float) -> tuple[Flo
     return gain, _filled(estimates.fading * lr, UNREAD)[cohort]
 
 
+def new_means(old: Means, weights: Array, steps: Array, lr: Array | float, reading: Reading) -> Means:
+    """This round's means by the data's shares; what nobody read stays as it was."""
+    weights, steps = _columns(weights, steps)
+    square, change, moved, along = _columns(
+        reading.grad_sq, reading.diff_sq, reading.delta_sq, reading.grad_diff
+    )
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.sqrt(square), np.sqrt(change / moved), np.maximum(-along / (square * steps * lr), 0.0)
+        fresh = [_mean(np.where(values == 0, np.nan, values), weights) for values in each]
+    return Means(*(now or before for now, before in zip(fresh, old, strict=True)))
+
+
+def _columns(*fields: Array) -> list[Floats]:
+    return [np.asarray(field, float) for field in fields]
+
+
+def _mean(values: Floats, weights: Floats) -> float | None:
+    """Of those that are finite; None where none is."""
+    some = np.isfinite(values)
+    return float((weights[some] * values[some]).sum() / weights[some].sum()) if some.any() else None
+
+
 def _blend(old: Floats, cohort: Array, fresh: Floats) -> Floats:
-    cohort = np.asarray(cohort)
-    here = np.take_along_axis(old, cohort, -1)
+    here = old[cohort]
     mixed = np.where(np.isfinite(here), NUMBERS.memory * here + (1 - NUMBERS.memory) * fresh, fresh)
     result = old.copy()
-    np.put_along_axis(result, cohort, np.where(np.isfinite(fresh), mixed, here), -1)
+    result[cohort] = np.where(np.isfinite(fresh), mixed, here)
     return result
 
 

@@ -13,7 +13,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from amsfl.schedule.problem import FLAT, TOLERANCE, Floats, Ints, Problem
+from amsfl.planning.problem import FLAT, TOLERANCE, Floats, Ints, Problem
 
 FEW = 16  # steps that are not worth looking for a better price
 TURNS = 100  # Dinkelbach settles in three to six

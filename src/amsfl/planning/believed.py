@@ -15,8 +15,7 @@ import numpy as np
 
 from amsfl.core import Combine, Reading
 from amsfl.core.records import Array
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+from amsfl.planning.problem import Floats
 
 FEW = 3  # of two clients none is in the middle
 FAR = 10.0  # times the median: as far as losses and norms are believed
@@ -100,18 +99,18 @@ def plausible_readings(reading: Reading) -> Reading:
         )
 
 
-class Plausibility(NamedTuple):
+class Believed(NamedTuple):
     """What becomes of rows, seconds a step, worth (gain, fading) and readings before they are planned by."""
 
     rows: Callable[[Any], Floats]
     seconds: Callable[[Any], Floats]
     worth: Callable[[Floats, Floats], tuple[Floats, Floats]]
-    believed: Callable[[Reading], Reading]
+    readings: Callable[[Reading], Reading]
     steps: Callable[[Any], Array] = np.asarray  # that are planned
     changes: Callable[[Floats], Floats] = np.asarray  # of held-back losses, by which the judge goes
 
 
-TRUSTING = Plausibility(np.asarray, np.asarray, lambda gain, fading: (gain, fading), lambda reading: reading)
+TRUSTING = Believed(np.asarray, np.asarray, lambda gain, fading: (gain, fading), lambda reading: reading)
 
 
 def _within_far(values: Array) -> Floats:
@@ -123,10 +122,10 @@ def _within_far(values: Array) -> Floats:
 
 
 # of real clients without a rule: honest ones differ by less, and a lie is worth a factor of FAR at most
-BOUNDED = TRUSTING._replace(rows=_within_far, seconds=_within_far, believed=plausible_readings)
+BOUNDED = TRUSTING._replace(rows=_within_far, seconds=_within_far, readings=plausible_readings)
 
 
-def believing(rule: Combine | None, real: bool = False) -> Plausibility:
+def believing(rule: Combine | None, real: bool = False) -> Believed:
     """By whether a rule stands over the uploads, and how many clients it doubts; `real`: of real clients."""
     if rule is None:
         return BOUNDED if real else TRUSTING
@@ -139,7 +138,7 @@ def believing(rule: Combine | None, real: bool = False) -> Plausibility:
             return modest
         return np.asarray(rule.capped(modest / modest.sum()) * modest.sum())
 
-    return Plausibility(
+    return Believed(
         counted,
         partial(plausible_seconds, attackers=attackers),
         partial(plausible_worth, attackers=attackers),

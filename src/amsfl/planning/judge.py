@@ -18,15 +18,14 @@ back, all work is older) there is nothing to judge by, and rate and passes stay.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from amsfl.core import Reading, Verdict
 from amsfl.core.algorithm import NUMBERS
 from amsfl.core.records import Array
-
-Floats = np.ndarray[Any, np.dtype[np.float64]]
+from amsfl.planning.problem import Floats
 
 EASED = 1 + NUMBERS.worse / 2  # what references are multiplied by when it goes back
 SAME = 8 * np.finfo(np.float32).eps  # outputs that differ by less do so by rounding

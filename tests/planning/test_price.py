@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amsfl.schedule import Problem, Signals, policy, problem
+from amsfl.planning import Problem, Signals, policy, problem
 
 price = policy("price")
 pytestmark = pytest.mark.filterwarnings("error")

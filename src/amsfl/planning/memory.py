@@ -2,21 +2,20 @@
 memory the same way."""
 
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from amsfl import drift
 from amsfl.clock import Costs
-from amsfl.clock.sites import Floats
-from amsfl.core import Reading, UserError
+from amsfl.core import UserError
 from amsfl.core.algorithm import NUMBERS
 from amsfl.core.records import Json
-from amsfl.drift import plausibility
 from amsfl.methods import Method
-from amsfl.planning.signals import ReportedMeans
-from amsfl.schedule import Policy
-from amsfl.settings.definitions import STEPS_AT_MOST, ServeConfig, Training
+from amsfl.planning.believed import Believed, believing
+from amsfl.planning.judge import Judge, new_judge
+from amsfl.planning.policies import Policy
+from amsfl.planning.problem import MOST_STEPS, Floats
+from amsfl.planning.readings import Estimates, Means, new_estimates
 
 Ints = np.ndarray[Any, np.dtype[Any]]
 Stale = Callable[[float], float] | None  # where clients do not wait, what work counts by its age
@@ -24,18 +23,40 @@ Stale = Callable[[float], float] | None  # where clients do not wait, what work 
 ROUNDING = 1e-9  # 0.1 x 60 / 2 is a little above 3
 
 
+class PlanSettings(Protocol):
+    """What is planned by, of a run's settings (settings/training.py)."""
+
+    policy: str
+    policy_options: dict[str, float]
+    clock: str
+    budget: float | None
+    seconds: float | None
+    steps: int
+    epochs: float | None
+    batch: int
+    lr: float | None
+    lr_decay: float
+
+    @property
+    def known_rounds(self) -> int | None: ...
+
+    @property
+    def real_clients(self) -> bool: ...
+
+
 class PlannerMemory(NamedTuple):
     """All that a planner remembers."""
 
     lr: float  # cooling and decay aside
-    estimates: drift.Estimates
-    reported: ReportedMeans = ReportedMeans()
-    judge: drift.Judge = drift.new_judge(0)
+    estimates: Estimates
+    means: Means = Means()
+    judge: Judge = new_judge(0)
+    planned_seconds: float = 0.0  # of all rounds that are over
 
-    def dump(self) -> dict[str, Json]:
+    def dump(self) -> Json:
         """As JSON holds it: None where a client was never read."""
         parts = self._asdict()
-        for name in ("estimates", "reported", "judge"):
+        for name in ("estimates", "means", "judge"):
             parts[name] = parts[name]._asdict()
         parts["estimates"] = {key: _plain(column) for key, column in parts["estimates"].items()}
         parts["judge"]["reference"] = _plain(parts["judge"]["reference"])
@@ -45,16 +66,17 @@ class PlannerMemory(NamedTuple):
         """For more clients: those behind the ones that it knows are as in `larger`, a fresh memory."""
         pairs = zip(self.estimates, larger.estimates, strict=True)
         judge = self.judge._replace(reference=_longer(self.judge.reference, larger.judge.reference))
-        return self._replace(estimates=drift.Estimates(*(_longer(*pair) for pair in pairs)), judge=judge)
+        return self._replace(estimates=Estimates(*(_longer(*pair) for pair in pairs)), judge=judge)
 
     @classmethod
-    def load(cls, parts: dict[str, Json]) -> "PlannerMemory":
+    def load(cls, parts: Json) -> "PlannerMemory":
         columns = {key: np.array(column, float) for key, column in parts["estimates"].items()}
-        judge = drift.Judge(**parts["judge"])
+        judge = Judge(**parts["judge"])
         judge = judge._replace(
             reference=np.array(judge.reference, float), backs=(*judge.backs,), restarts=(*judge.restarts,)
         )
-        return cls(parts["lr"], drift.Estimates(**columns), ReportedMeans(**parts["reported"]), judge)
+        means = Means(**parts["means"])
+        return cls(parts["lr"], Estimates(**columns), means, judge, parts["planned_seconds"])
 
 
 def _longer(old: Floats, larger: Floats) -> Floats:
@@ -71,13 +93,13 @@ class Decision(NamedTuple):
 class PlannerContext(NamedTuple):
     """What a planner plans by: the settings, all clients' shares of the data, and what never changes."""
 
-    config: Training
+    config: PlanSettings
     method: Method
     policy: Policy
     weights: Floats
     steps: Ints  # of every client, where the policy does not choose them
     passes: Floats  # steps of every client that are the usual passes over its rows
-    doubt: plausibility.Plausibility
+    believed: Believed
     stale: Stale
     last: dict[tuple[str, Hashable], Any]  # the latest cohort's only: those of thousands would pile up
 
@@ -92,17 +114,8 @@ class PlanRequest(NamedTuple):
     allowed: Ints | None = None
 
 
-class RoundReadings(NamedTuple):
-    """What is learnt from."""
-
-    memory: PlannerMemory
-    cohort: Ints
-    decision: Decision
-    reading: Reading
-
-
 def planner_context(
-    config: Training,
+    config: PlanSettings,
     method: Method,
     policy: Policy,
     weights: Floats,
@@ -110,13 +123,13 @@ def planner_context(
     stale: Stale = None,
 ) -> PlannerContext:
     """Of a policy; `weights` are all clients' shares of the data, `rows` how many they have."""
-    passes = NUMBERS.passes * np.broadcast_to(np.asarray(rows, float), len(weights)) / config.batch
-    doubt = plausibility.believing(method.combine, isinstance(config, ServeConfig))
-    steps = steps_of(config, np.broadcast_to(np.asarray(rows, float), len(weights)))
-    return PlannerContext(config, method, policy, weights, steps, passes, doubt, stale, {})
+    rows_each = np.broadcast_to(np.asarray(rows, float), len(weights))
+    passes, steps = NUMBERS.passes * rows_each / config.batch, steps_of(config, rows_each)
+    believed = believing(method.combine, config.real_clients)
+    return PlannerContext(config, method, policy, weights, steps, passes, believed, stale, {})
 
 
-def steps_of(config: Training, rows: Any) -> Ints:
+def steps_of(config: PlanSettings, rows: Any) -> Ints:
     """Steps of clients with so many rows: the setting, or what their epochs come to."""
     if config.epochs is None:
         return np.full(len(rows), config.steps)
@@ -125,28 +138,17 @@ def steps_of(config: Training, rows: Any) -> Ints:
             "Epochs are passes over a client's rows, and here nobody says how many; give --steps."
         )
     exact = config.epochs * np.asarray(rows) / config.batch
-    return np.clip(np.ceil(exact - ROUNDING), 1, STEPS_AT_MOST).astype(np.int64)
-
-
-def first_rate(config: Training, method: Method) -> float:
-    """The user's learning rate, or the method's own."""
-    return method.facts.lr if config.lr is None else config.lr
+    return np.clip(np.ceil(exact - ROUNDING), 1, MOST_STEPS).astype(np.int64)
 
 
 def start(context: PlannerContext) -> PlannerMemory:
-    clients = len(context.weights)
+    """At the user's learning rate, or the method's own."""
+    clients, lr = len(context.weights), context.config.lr
     return PlannerMemory(
-        first_rate(context.config, context.method),
-        drift.start(clients if context.policy.readings else 0),
-        judge=drift.new_judge(clients if context.method.judges else 0),
+        context.method.facts.lr if lr is None else lr,
+        new_estimates(clients if context.policy.readings else 0),
+        judge=new_judge(clients if context.method.judges else 0),
     )
-
-
-def part_over(context: PlannerContext, memory: PlannerMemory, number: int) -> float:
-    """The part of the run that is over before round `number`; 0 where no end is known."""
-    by_rounds = number / last if (last := context.config.known_rounds) else 0.0
-    by_seconds = memory.reported.spent / context.config.seconds if context.config.seconds else 0.0
-    return max(by_rounds, by_seconds)
 
 
 def _plain(column: Floats) -> list[float | None]:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from amsfl.core import Kind, Plan, UserError
-from amsfl.schedule.price import best_alone, best_steps
-from amsfl.schedule.problem import MOST_STEPS, TOLERANCE, Ints, Problem, as_plan
+from amsfl.planning.price import best_alone, best_steps
+from amsfl.planning.problem import MOST_STEPS, TOLERANCE, Ints, Problem, as_plan
 
 ONE_BY_ONE = 1_000_000  # steps that Algorithm 1 may hand out in one plan: a second or two
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_schedule_price import problems
+from test_price import problems
 
 from amsfl.core import UserError
-from amsfl.schedule import Problem, fill, fixed, policy, printed, problem, speed, summary, table
+from amsfl.planning import Problem, fill, fixed, policy, printed, problem, speed, summary, table
 
 pytestmark = pytest.mark.filterwarnings("error")
 
