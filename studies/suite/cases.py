@@ -244,7 +244,12 @@ MNIST_LABELS = tuple(
     for scheme in ("labels:1", "labels:2", "labels:3", "dirichlet:0.5", "iid")
 )
 # fmt: on
-KNOWN = ["rats", "loans", "stops", "letter-noise", "penbased", "penbased-few", "magic", "texture", "spambase", "adult", "digits", "digits-noise", "mnist-cnn", "synthetic11", "hpc", "storms-noise", "tate", "knots-cnn", "knots-noise", "signs-cnn", "schooling", "tic-tac-toe", "continents-noise", "diseases-pair", "cars", "jobs-noise", "wdbc-noise", "mnist-noise", "petals"]
+KNOWN = (
+    *("rats", "letter-noise", "penbased", "penbased-few", "magic", "texture", "spambase", "digits"),
+    *("digits-noise", "mnist-cnn", "mnist-noise", "synthetic11", "hpc", "storms-noise", "knots-cnn"),
+    *("knots-noise", "signs-cnn", "schooling", "tic-tac-toe", "continents-noise", "diseases-pair", "cars"),
+    *("jobs-noise", "wdbc-noise"),
+)
 AFTERWARDS = {"fresh": FRESH, "fresh2": FRESH2, "fresh3": FRESH3, "fresh4": FRESH4, "fresh5": FRESH5}
 AFTERWARDS |= {"fresh6": FRESH6, "fresh7": FRESH7, "fresh8": FRESH8, "new": NEW}
 BESIDE = AFTERWARDS | {"few-labels": FEW_LABELS, "mnist-labels": MNIST_LABELS}  # all that is in neither half
