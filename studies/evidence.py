@@ -3,10 +3,11 @@
     python studies/evidence.py --cases new --who amsfl,fixed    # minutes a case on two cores
     python studies/evidence.py --tables results/evidence        # the tables of what is there
 
-A run is 150 rounds (a rival of many steps a round ends after 3,000 of them), of two seeds (rivals that are tuned:
-one), on two profiles, AMSFL and fixed steps on both clocks, the rest side by side. A target lies 70, 85 or 95% of the way from the largest class's share to the best mean accuracy that any
-contestant held over a tenth of its rounds. Times are compared case by case as geometric means; who does not
-reach a target counts with twice its last second.
+A run is 150 rounds (a rival of many steps a round ends after 3,000 of them), of two seeds (rivals: one), on
+two profiles; AMSFL and fixed steps on both clocks, the rest side by side. A target lies 70, 85 or 95% of the
+way from the largest class's share to the best mean accuracy that any contestant held over a tenth of its
+rounds. Times are compared case by case as geometric means, over cases in which something can be learned; who
+does not reach a target counts with twice its last second.
 """
 
 import argparse
@@ -30,7 +31,6 @@ from amsfl.simulation import CustomParts, Result, make_config, run_batch
 sys.path.insert(0, str(Path(__file__).parent))
 from suite.cases import Case, pick
 from suite.data import case_data
-from suite.sources import Folders
 
 ROUNDS, WORK, SEEDS = 150, 3000, (900, 901)
 RATES, STEPS, LATE = (0.05, 0.2, 0.5, 1.0), (2, 5, 10, 20, 50), (0.70, 0.85, 0.95)
@@ -57,13 +57,14 @@ BOTH = ("amsfl", "fixed", "steps")  # on both clocks; others where the clock cho
 def label(settings: Json) -> str:
     """`fixed 10`, `lr 0.5, 10 steps`: a contestant's setting in words."""
     words = [f"lr {settings['lr']:g}"] if "lr" in settings else []
-    return ", ".join(words + [f"{settings['steps']} steps"] if "steps" in settings else words)
+    words += [f"{settings['steps']} steps"] if "steps" in settings else []
+    return ", ".join(words)
 
 
 def configs(case: Case, who: str, settings: Json) -> Iterator[Json]:
     """Every run of a contestant's setting."""
     shared = {name: getattr(case, name) for name in ("model", "clients", "cohort", "batch")}
-    own = {"partition": case.scheme, "rounds": ROUNDS, "details": False}
+    own = {"partition": case.partition, "rounds": ROUNDS, "details": False}
     if who in ALONE:
         own["rounds"] = min(ROUNDS, WORK // settings["steps"])
     clocks = clock.CLOCKS if who in BOTH else ("makespan",)
@@ -242,7 +243,7 @@ def show(folder: Path) -> None:
 def stored(case: Case, folder: str | None) -> Dataset:
     """A case's rows: made by the suite, or as a file of that name has them."""
     if folder is None:
-        return case_data(case, Folders())
+        return case_data(case)
     held = np.load(Path(folder) / f"{case.name}.npz")
     sites = {"sites": held["sites"], "site_names": tuple(map(str, held["names"]))} if "sites" in held else {}
     x, xh = (held[part].astype(np.float32) for part in ("x", "xh"))
@@ -295,7 +296,7 @@ def main() -> None:
 def side_by_side(cases: list[str], most: int) -> None:
     """This command again for every case, each on a core of its own."""
     waiting, busy = list(cases), dict[int, subprocess.Popen[bytes]]()
-    words = [word for word in sys.argv[1:]]
+    words = sys.argv[1:]
     for option in ("--cases", "--processes"):
         if option in words:
             del words[words.index(option) : words.index(option) + 2]

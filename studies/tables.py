@@ -9,11 +9,11 @@ place, with the same features: gradient boosting, a linear model, and a network 
     python studies/tables.py --page docs/tables.md
 """
 
+import argparse
 import csv
 import json
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,12 +24,10 @@ from amsfl.cli.app import app
 from amsfl.core import UserError
 from amsfl.core.scores import UNBALANCED
 from amsfl.data import load
-from amsfl.record import dumps
 
-import common
-from common import Row, StudySettings, Table, option
 from suite.tables import r_table
 
+Row = dict[str, Any]
 POINT = 0.01
 BEGIN, END = "<!-- written by studies/tables.py -->", "<!-- to here -->"
 HIDDEN = (64, 32)  # of the central network, as in amsfl's default
@@ -69,43 +67,29 @@ CASES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, kw_only=True)
-class Settings(StudySettings):
-    rounds: int = option(200, "rounds of a run")
-    engine: str = option("jax", "engine: jax, or loop where compiling takes longer than training")
-    only: tuple[str, ...] = option((), "tables, by name; all by default")
-    seeds: int = option(3, "seeds of the split into training rows and new ones, and of the run")
-    first_seed: int = option(0, "the first of them")
-    out: Path = option(Path("results/tables"), "folder of the results; the same command continues it")
-    page: Path | None = option(None, f"a page whose part from {BEGIN} to {END} is written anew")
-
-
-def study(settings: Settings) -> None:
-    names = settings.only or tuple(CASES)
-    for name in names:
-        if name not in CASES:
-            raise UserError(f"There is no table {name!r}; there are {', '.join(CASES)}.")
+def study(given: argparse.Namespace) -> None:
     rows = []
-    for name in names:
-        for seed in settings.every_seed():
-            path = settings.out / f"{name}-{seed}-{settings.rounds}.json"
-            if not path.exists() and not settings.only_report:
-                row = judge_case(name, CASES[name], seed, settings)
-                path.write_text(dumps(row, indent=1), encoding="utf-8")
-                print(f"{name}: {row['score']} {row['amsfl']:.4f}, central network {row['network']:.4f}")
-            rows += [json.loads(path.read_text(encoding="utf-8"))] if path.exists() else []
-    made = table([over_seeds(each) for each in common.grouped(rows, "name").values()], settings)
-    common.present(settings.out, [made])
-    if settings.page:
-        before, _, rest = settings.page.read_text(encoding="utf-8").partition(BEGIN)
-        after = rest.partition(END)[2]
-        text = f"{before}{BEGIN}\n{made.markdown()}{END}{after}"
-        settings.page.write_text(text, encoding="utf-8")
+    for name in given.only or CASES:
+        for seed in range(given.seeds):
+            path = given.out / f"{name}-{seed}-{given.rounds}.json"
+            if not path.exists():
+                row = judge_case(name, CASES[name], seed, given)
+                path.write_text(json.dumps(row, indent=1), encoding="utf-8")
+                print(
+                    f"{name}: {row['score']} {row['amsfl']:.4f}, central network {row['network']:.4f}",
+                    flush=True,
+                )
+            rows.append(json.loads(path.read_text(encoding="utf-8")))
+    made = table(rows)
+    print(made)
+    if given.page:
+        before, _, rest = given.page.read_text(encoding="utf-8").partition(BEGIN)
+        given.page.write_text(f"{before}{BEGIN}\n{made}{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
-def judge_case(name: str, case: Case, seed: int, settings: Settings) -> Row:
+def judge_case(name: str, case: Case, seed: int, given: argparse.Namespace) -> Row:
     """The four commands on one table, and the central models on the same rows."""
-    home = settings.out / f"{name}-{seed}"
+    home = given.out / f"{name}-{seed}"
     home.mkdir(parents=True, exist_ok=True)
     train, new = write_table(case, home, seed)
     flags = ["--label", case.label]
@@ -113,7 +97,7 @@ def judge_case(name: str, case: Case, seed: int, settings: Settings) -> Row:
     flags += ["--drop", case.drop] if case.drop else []
     run, predictions = home / "run", home / "predictions.csv"
     how = call("data", train, *flags)
-    limits = ["--rounds", settings.rounds, "--seed", seed, "--engine", settings.engine]
+    limits = ["--rounds", given.rounds, "--seed", seed]
     limits += ["--out", run, "--force"]
     call("run", train, *flags, *limits)
     scored = json.loads(call("predict", run, new, "--out", predictions, "--json"))
@@ -235,50 +219,39 @@ def score_model(model: Any, x: Any, answers: Any) -> float:
     return float(np.mean([metrics.roc_auc_score(answers == k, chances[:, k]) for k in np.unique(answers)]))
 
 
-def over_seeds(rows: Sequence[Row]) -> Row:
-    """A table's row: means over its seeds, and how far the difference to the network may be chance."""
-    scores = ("amsfl", "network", "linear", "boosting", "base")
-    away = np.array([row["amsfl"] - row["network"] for row in rows])
-    error = float(away.std(ddof=1) / len(rows) ** 0.5) if len(rows) > 1 else float("nan")
-    false = max(abs(row["amsfl"] - row["printed"]) for row in rows)
-    means = {name: common.mean(rows, name) for name in scores}
-    return {
-        **rows[0],
-        **means,
-        "away": float(away.mean()),
-        "error": error,
-        "false": false,
-        "seeds": len(rows),
-    }
-
-
-def _shown_difference(row: Row) -> str:
-    margin = f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{100 * row['error']:.1f}" if row["seeds"] > 1 else ""
-    return f"{100 * row['away']:+.1f}{margin}"
-
-
-def table(rows: Sequence[Row], settings: Settings) -> Table:
-    level = [row for row in rows if row["away"] >= -POINT]
-    false = [row["name"] for row in rows if row["false"] > 1e-4]  # predictions have six digits
+def table(rows: Sequence[Row]) -> str:
+    """Means over seeds, and how far the difference to the central network may be chance."""
+    lines, level, false = [], 0, set()
+    for name in dict.fromkeys(row["name"] for row in rows):
+        own = [row for row in rows if row["name"] == name]
+        away = np.array([row["amsfl"] - row["network"] for row in own])
+        error = f" ± {100 * away.std(ddof=1) / len(own) ** 0.5:.1f}" if len(own) > 1 else ""
+        level += away.mean() >= -POINT
+        false |= (
+            {name} if max(abs(row["amsfl"] - row["printed"]) for row in own) > 1e-4 else set()
+        )  # six digits
+        first = own[0]
+        means = [
+            np.mean([row[part] for row in own]) for part in ("base", "amsfl", "network", "linear", "boosting")
+        ]
+        cells = [name, f"{first['rows']:,}", str(first["clients"]), first["score"]]
+        cells += [f"{mean:.3f}" for mean in means] + [f"{100 * away.mean():+.1f}{error}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    heads = "table|rows|clients|score|always the same|AMSFL|central network|linear|boosting|to the network"
     note = (
-        f"AMSFL is within a point of the central network, or above it, in {len(level)} of {len(rows)} "
-        f"({settings.rounds} rounds at most; seeds: {settings.seeds}). "
-        f"Scores that `amsfl predict` printed otherwise: {', '.join(false) or 'none'}."
+        f"AMSFL is within a point of the central network, or above it, in {level} of {len(lines)}. "
+        f"Scores that `amsfl predict` printed otherwise: {', '.join(sorted(false)) or 'none'}."
     )
-    columns = {
-        "table": "{name}",
-        "rows": "{rows:,}",
-        "clients": "{clients}",
-        "score": "{score}",
-        "always the same": "{base:.3f}",
-        "AMSFL": "{amsfl:.3f}",
-        "central network": "{network:.3f}",
-        "linear": "{linear:.3f}",
-        "boosting": "{boosting:.3f}",
-        "to the network, points": _shown_difference,
-    }
-    return Table(columns, rows, note=note)
+    return "\n".join([f"| {heads.replace('|', ' | ')} |", "| --- " * 10 + "|", *lines, "", note, ""])
 
 
 if __name__ == "__main__":
-    common.main(Settings, study)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("only", nargs="*", help=f"of {', '.join(CASES)}; all by default")
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--seeds", type=int, default=3, help="of the split into training rows and new ones")
+    parser.add_argument("--out", type=Path, default=Path("results/tables"))
+    parser.add_argument("--page", type=Path, help=f"a page whose part from {BEGIN} to {END} is written anew")
+    study(parser.parse_args())

@@ -1,36 +1,23 @@
 """From a table to a case's Dataset: a random hold-out, scaled features, labels as the case says."""
 
 import zlib
-from collections.abc import Callable
 
 import numpy as np
 
-from amsfl.core import UserError
-from amsfl.data import Dataset, partition
+from amsfl.data import Dataset
 
 from .cases import ROWS, Case
-from .fresh_sources import FRESH_SETS
+from .known_sources import KNOWN_SETS
 from .new_sources import NEW_SETS
-from .sources import Folders, sources
 from .tables import Table
 
 TEST = 1500  # rows of the hold-out, at most
-DEAL_SEED = 0  # of the deal whose largest client has wrong labels
 NOISE_SEED = 5
 
 
-def case_data(case: Case, folders: Folders) -> Dataset:
+def case_data(case: Case) -> Dataset:
     """What the case runs on."""
-    every = {**sources(folders), **FRESH_SETS, **NEW_SETS}
-    return apply_case(read_set(case.data, every[case.data]()), case)
-
-
-def plain_table(name: str, data_dir: str | None) -> Callable[[], Dataset]:
-    """A table of the suite as it is: clean labels, features brought to deviation 1, no sites of its own."""
-    known = sources(Folders(nslkdd=data_dir))
-    if name not in known:
-        raise UserError(f"The suite has no table {name!r}. Choose one of {', '.join(sorted(known))}.")
-    return lambda: read_set(name, known[name]())._replace(sites=None, site_names=())
+    return apply_case(read_set(case.data, (KNOWN_SETS | NEW_SETS)[case.data]()), case)
 
 
 def read_set(name: str, table: Table) -> Dataset:
@@ -68,7 +55,7 @@ def apply_case(data: Dataset, case: Case) -> Dataset:
         evals={"holdout": (x * scale, y)},
         sites=None if data.sites is None else data.sites[: case.rows],
     )
-    return with_wrong_client(data, case) if case.labels == "client" else with_wrong_labels(data, case.labels)
+    return with_wrong_labels(data, case.labels)
 
 
 def with_wrong_labels(data: Dataset, labels: str) -> Dataset:
@@ -78,19 +65,3 @@ def with_wrong_labels(data: Dataset, labels: str) -> Dataset:
     wrong = rng.random(len(data.y)) < float(share or 0)
     other = rng.integers(classes, size=len(wrong)) if how == "random" else (data.y + 1) % classes
     return data._replace(y=np.where(wrong, other, data.y).astype(np.int32))
-
-
-def with_wrong_client(data: Dataset, case: Case) -> Dataset:
-    """The largest client's labels all moved to the next class.
-
-    Rows are dealt here, by their true labels, and become sites: a run that dealt them by the wrong labels
-    would spread the wrong ones over all clients.
-    """
-    deal = partition(case.partition, data.y, case.clients, DEAL_SEED)
-    sites = np.zeros(len(data.y), np.int64)
-    for client, rows in enumerate(deal):
-        sites[rows] = client
-    y = data.y.copy()
-    wrong = max(deal, key=len)
-    y[wrong] = (y[wrong] + 1) % len(data.classes)
-    return data._replace(y=y, sites=sites, site_names=tuple(f"client {i}" for i in range(case.clients)))

@@ -1,8 +1,6 @@
-"""Tables and how columns become features: what the functions of sources.py share."""
+"""Tables and how columns become features: what the functions of the sources share."""
 
-import re
 import warnings
-import zlib
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -80,11 +78,6 @@ def mixed(frame: Frame, without: Iterable[str]) -> Features:
     return np.hstack([numbers(frame, plain), one_hot(frame, [name for name in columns if name not in plain])])
 
 
-def largest(column: Column, count: int) -> Column:
-    """The commonest values; `other` in place of the rest."""
-    return column.where(column.isin(column.value_counts().index[:count]), "other")
-
-
 def common_only(frame: Frame, column: str, rows: int) -> Frame:
     """Rows whose value in that column occurs more often than this."""
     counts = frame[column].value_counts()
@@ -95,12 +88,3 @@ def halved(images: Features, side: int) -> Features:
     """Square images with every 2 x 2 pixels averaged."""
     half = side // 2
     return images.reshape(-1, half, 2, half, 2).mean((2, 4)).reshape(-1, half * half)
-
-
-def tokens(texts: Iterable[Any], length: int, words: int = 512) -> Features:
-    """Words hashed into 1 to `words` - 1, cut to the length, filled up with 0."""
-    rows = [
-        [1 + zlib.crc32(word.encode()) % (words - 1) for word in re.findall(r"[a-z]+", str(text).lower())]
-        for text in texts
-    ]
-    return np.array([row[:length] + [0] * (length - len(row)) for row in rows], float)
