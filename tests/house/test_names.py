@@ -10,7 +10,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import house  # noqa: E402
 
 PARSED = house.parse(ROOT / "src" / "amsfl")
-# words that stood for other things here once, and that nobody guesses; the glossary has the field's own
+# words that stood for other things here once, and that nobody guesses
 PRIVATE_WORDS = {
     "aloft",
     "takeoff",
