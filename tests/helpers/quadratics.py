@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl import protocol
-from amsfl.core import Total
 from amsfl.methods import Method
 
 Vector = Any
@@ -53,19 +52,16 @@ def drive(
     server, first = method.arithmetic.init(x)
     states = [first.copy() for _ in clients.weights]
     for cohort, steps in rounds:
-        weights, t = clients.weights[cohort], np.array(steps, float)
-        mix = method.arithmetic.mix(weights, t)
-        total = Total(0.0, 0.0, 0.0)
-        for place, i in enumerate(cohort):
-            state = protocol.LocalState(x, protocol.sent_state(method, server, x), states[i], lr)
-            state, y = protocol.receive(method, state), x
-            for _ in range(steps[place]):
-                y = y - lr * method.arithmetic.correct(clients.grad(i, y), y, x, state.server, state.client)
-            sent, own = method.arithmetic.report(y, x, t[place], lr, state.server, state.client)
-            sent = protocol.complete(method, sent, t[place], t[place] * lr)
-            states[i] = own if state.seen is None else np.append(own, state.seen)
-            total = Total(*(a + mix[place] * b for a, b in zip(total, sent, strict=False)))
-        x, server = method.arithmetic.aggregate(x, total, weights, t, server)
+        uploads, t = [], np.array(steps, float)
+        for i, count in zip(cohort, t, strict=True):
+            sent = protocol.sent_state(method, server, x)
+            local = protocol.begin(method, protocol.LocalState(x, sent, states[i], lr))
+            for _ in range(int(count)):
+                local = protocol.local_step(method, local, clients.grad(i, local.x))
+            upload, states[i], _ = protocol.finish(method, local, count)
+            uploads.append(upload)
+        work = protocol.CohortWork(uploads, clients.weights[cohort], t)
+        x, server = protocol.settle(method, x, server, work)[:2]
     return x, server, states
 
 
@@ -195,15 +191,10 @@ PAPER = {
     "fedavgm": paper_fedavgm,
     "fedadam": lambda *args: paper_fedopt(*args, yogi=False),
     "fedyogi": lambda *args: paper_fedopt(*args, yogi=True),
-    "fedsps": paper_fedavg,  # its server is FedAvg's; its strides are tested by hand
-    "delta-sgd": paper_fedavg,  # its server is FedAvg's, too; its steps are tested by hand
     "amsfl": paper_fedavg,
     "amsfl-steps": paper_fedavg,
     "amsfl-paper": paper_fedavg,
 }
-# all of AMSFL's own parts off: the paper's method, FedAvg's arithmetic
-PLAIN = dict.fromkeys(
-    ("polyak", "closing", "balance", "search", "momentum", "averaging", "judge", "cooling"), 0.0
-)
+# all of AMSFL's own parts off: FedAvg's arithmetic is left
+PLAIN = dict.fromkeys(("momentum", "balance", "judge"), 0.0)
 OPTIONS = {"fedprox": {"mu": 0.3}, "feddyn": {"alpha": 0.3}, "amsfl": PLAIN}
-OPTIONS["amsfl-steps"] = {"closing": 0.0, "balance": 0.0}

@@ -1,56 +1,46 @@
-"""Planners: who does how many steps, from a memory that JSON can hold."""
+"""Planners: who does how many steps, at which rate, from a memory that JSON can hold."""
 
 import json
 
 import numpy as np
 import pytest
 
-from amsfl import clock, combine, drift, methods, planning
-from amsfl.core import Reading, UserError
-from amsfl.planning.planner import PlannerMemory, planner, policy_of
-from amsfl.settings.definitions import PLANNED_STEPS_AT_MOST
+from amsfl import clock, combine, methods, planning
+from amsfl.core import Reading, UserError, Verdict
+from amsfl.core.algorithm import NUMBERS
+from amsfl.planning.memory import Decision, PlannerMemory, PlanRequest, planner_context, start
+from amsfl.planning.planner import decide, learn, policy_of
 from amsfl.simulation import make_config
 
 WEIGHTS = np.array([0.4, 0.1, 0.2, 0.2, 0.1])
 COSTS = clock.Costs(np.array([0.01, 0.015, 0.02, 0.012, 0.03]), np.array([0.05, 0.05, 0.1, 0.05, 0.15]))
+DEAR = clock.Costs(np.full(3, 0.001), np.full(3, 10.0))  # links so slow that all steps allowed are worth it
 ALL = np.arange(5)
 
 
 def reading(size: int = 5, seed: int = 0) -> Reading:
-    """Plausible numbers: gradients agree with the last global step and shrink along it."""
+    """Plausible numbers: gradients shrink, uploads agree with the last global step, losses fall."""
     rng = np.random.default_rng(seed)
-    square = rng.uniform(1, 2, size)
-    return Reading(
-        rng.uniform(0.5, 1, size),
-        square,
-        0.3 * square,
-        0.01 * square,
-        -0.3 * square,
-        -0.1 * square,
-        -rng.uniform(0.5, 1, size),
-        rng.uniform(0.1, 0.3, size),
-        rng.uniform(0.1, 0.3, size),
-        np.full(size, 0.8 - 0.01 * seed),
-        np.ones(size),
-        np.zeros(size),
-        rng.uniform(0.2, 0.4, size),
-    )
+    square, ones = rng.uniform(1, 2, size), np.ones(size)
+    held = (0.8 - 0.01 * seed) * ones
+    along = rng.uniform(0.1, 0.3, size)
+    return Reading(ones, square, -0.3 * square, 0.3 * square, held, ones, 0.01 * square, along)
 
 
-def made_for(settings, weights=WEIGHTS):
+def context_of(rule="", weights=WEIGHTS, rows=np.inf, **settings):
     config = make_config(settings)
-    method = methods.make(config.method, config.options)
-    return planner(config, method, policy_of(config, method), weights)
+    method = methods.make(config.method, config.options)._replace(combine=combine.make(rule))
+    return planner_context(config, method, policy_of(config, method), weights, rows)
 
 
 def after(rounds: int, cohort=ALL, **settings):
-    """A planner, its memory after some rounds, and its next decision."""
-    made = made_for(settings)
-    memory = made.start()
+    """A context, its memory after some rounds, and its next decision."""
+    context = context_of(**settings)
+    memory = start(context)
     for number in range(rounds):
-        decision = made.decide(memory, number, cohort, COSTS)
-        memory = made.learn(memory, cohort, decision, reading(len(cohort), number))
-    return made, memory, made.decide(memory, rounds, cohort, COSTS)
+        decision = decide(context, PlanRequest(memory, number, cohort, COSTS))
+        memory = learn(context, memory, cohort, decision, reading(len(cohort), number))
+    return context, memory, decide(context, PlanRequest(memory, rounds, cohort, COSTS))
 
 
 @pytest.mark.parametrize(
@@ -75,16 +65,16 @@ def test_who_chooses_the_steps(settings, policy):
 def test_every_policy_plans_and_its_memory_survives_json(policy, kind):
     """The decision after a round trip through JSON is the same, to the bit; steps are whole, 1 at least."""
     cohort = np.array([0, 2, 3])
-    made, memory, decision = after(3, cohort, policy=policy, clock=kind, seconds=50.0)
+    context, memory, decision = after(3, cohort, policy=policy, clock=kind, seconds=50.0)
     back = PlannerMemory.load(json.loads(json.dumps(memory.dump(), allow_nan=False)))
-    again = made.decide(back, 3, cohort, COSTS)
+    again = decide(context, PlanRequest(back, 3, cohort, COSTS))
     np.testing.assert_array_equal(again.steps, decision.steps)
     assert (again.lr, again.predicted_seconds) == (decision.lr, decision.predicted_seconds)
     assert decision.steps.shape == (3,) and decision.steps.dtype.kind == "i" and decision.steps.min() >= 1
     took = clock.round_seconds(COSTS, cohort, decision.steps)[kind]
     assert decision.predicted_seconds == pytest.approx(took)
     if planning.policy(policy).readings:
-        assert decision.steps.max() <= PLANNED_STEPS_AT_MOST
+        assert decision.steps.max() <= NUMBERS.steps
         assert set(decision.explain) >= {"gain", "fading", "why", "weights"}
 
 
@@ -117,54 +107,90 @@ def test_the_users_own_policy_options_go_first():
         after(0, method="fedavg", policy="fixed", policy_options={"stps": 3})
 
 
-def test_only_amsfl_in_full_sets_its_own_learning_rate():
-    _, memory, decision = after(3, method="amsfl", lr=0.05)
-    expected = drift.opened(drift.Rate(), reading(5, 0), WEIGHTS).lr
-    assert memory.rate.lr == pytest.approx(expected) and decision.lr == memory.rate.lr != 0.05
-    for name in ("amsfl-steps", "amsfl-paper"):
-        *_, decision = after(3, method=name, lr=0.05)
-        assert decision.lr == 0.05
+def test_the_rate_is_the_methods_or_the_users():
+    for name, own in (("amsfl", 0.5), ("amsfl-steps", 0.05), ("fedavg", 0.05)):
+        assert after(0, method=name)[2].lr == own and after(0, method=name, lr=0.3)[2].lr == 0.3
+
+
+def test_the_rate_cools_to_a_tenth_over_the_run():
+    """1 - r/R by rounds; by seconds, those that its plans took; whichever is further."""
+    context = context_of(method="amsfl", rounds=20)
+    memory = start(context)
+    rates = [decide(context, PlanRequest(memory, r, ALL, COSTS)).lr for r in (0, 5, 10, 18, 19, 30)]
+    assert rates == pytest.approx([0.5, 0.375, 0.25, 0.05, 0.05, 0.05])
+    timed = context_of(method="amsfl", rounds=20, seconds=100.0)
+    half = start(timed)._replace(planned_seconds=50.0)
+    assert decide(timed, PlanRequest(half, 5, ALL, COSTS)).lr == pytest.approx(0.25)
+    decayed = after(3, method="amsfl-steps", lr=0.4, lr_decay=0.5)[2]
+    assert decayed.lr == pytest.approx(0.05)  # no cooling but the user's own
+
+
+def test_learning_adds_up_seconds_and_follows_the_judge():
+    """Better, then worse by 20% twice: back with half of the rate. Not finite: a quarter."""
+    context = context_of(method="amsfl")
+    memory, done = start(context), Decision(np.full(5, 4), 0.5, 2.0, {})
+
+    def learnt(memory, **fields):
+        return learn(context, memory, ALL, done, reading()._replace(**fields))
+
+    first = learnt(memory)
+    assert (first.lr, first.planned_seconds, first.judge.verdict) == (0.5, 2.0, Verdict.BETTER)
+    worse = reading().held_loss * np.array([1.2, 1.21, 1.2, 1.19, 1.2])
+    twice = learnt(learnt(first, held_loss=worse), held_loss=worse)
+    assert (twice.lr, twice.judge.verdict, twice.judge.passes) == (0.25, Verdict.BACK, 0.25)
+    broken = learnt(first, loss=np.full(5, np.nan))
+    assert (broken.lr, broken.judge.verdict) == (0.125, Verdict.BACK)
+    np.testing.assert_array_equal(broken.estimates.gain, first.estimates.gain)
+    fedavg = context_of(method="fedavg")
+    nothing = start(fedavg)
+    assert learn(fedavg, nothing, ALL, done, reading()) is nothing
+
+
+def test_a_memory_grows_with_newcomers():
+    """Those it knows keep what was read of them; new ones are as in a fresh one."""
+    _, memory, _ = after(2, method="amsfl")
+    grown = memory.grown(start(context_of(method="amsfl", weights=np.full(7, 1 / 7))))
+    for old, new in ((memory.estimates.gain, grown.estimates.gain), (memory.judge[0], grown.judge[0])):
+        assert new[:5].tolist() == old.tolist() and np.isnan(new[5:]).all()
 
 
 def test_a_client_that_counts_more_and_costs_less_gets_more():
     """Equal readings: ordered by weight per second of a step."""
-    made = made_for({"method": "amsfl"})
-    steps = made.decide(made.start(), 0, ALL, COSTS).steps
-    value = WEIGHTS / COSTS.step_seconds
-    assert all(a >= b for a, b in zip(steps[np.argsort(-value)], steps[np.argsort(-value)][1:], strict=False))
-    assert steps[0] > steps[4]
+    *_, decision = after(0, method="amsfl")
+    ordered = decision.steps[np.argsort(-WEIGHTS / COSTS.step_seconds)]
+    assert (np.diff(ordered) <= 0).all() and ordered[0] > ordered[-1]
 
 
-def test_without_polyak_strides_the_learning_rate_is_the_user_s():
-    """No cap, "not known yet", is for clients that measure their own first stride."""
-    weights = np.full(3, 1 / 3)
-    for options, expected in (({}, None), ({"polyak": 0.0}, 0.3)):
-        plan = made_for({"method": "amsfl", "lr": 0.3, "options": options}, weights)
-        costs = clock.Costs(np.full(3, 0.01), np.full(3, 0.1))
-        assert plan.decide(plan.start(), 0, np.arange(3), costs).lr == expected
+@pytest.mark.parametrize(("passes", "most"), [(1.0, [7, 1, 64]), (0.5, [4, 1, 64]), (0.1, [1, 1, 64])])
+def test_passes_over_rows_limit_planned_steps(passes, most):
+    """2 passes over 100 rows in batches of 32 are 6.25 steps, begun ones counted; 1 at least, 64 at most."""
+    context = context_of(
+        weights=np.full(3, 1 / 3), rows=np.array([100, 5, 100_000]), method="amsfl", batch=32
+    )
+    memory = start(context)
+    memory = memory._replace(judge=memory.judge._replace(passes=passes))
+    assert decide(context, PlanRequest(memory, 0, np.arange(3), DEAR)).steps.tolist() == most
+    told = context_of(weights=np.full(3, 1 / 3), rows=5, method="amsfl", policy="fixed")
+    assert decide(told, PlanRequest(start(told), 0, np.arange(3), DEAR)).steps.tolist() == [20] * 3
 
 
-def test_nobody_passes_over_its_rows_more_than_ten_times():
-    """100, 5 and 100,000 rows in batches of 32: at most 10 * 100 / 32 = 31 steps, 2, and T_MAX.
-
-    A policy without readings does as it is told.
-    """
-    rows, weights, cohort = np.array([100, 5, 100_000]), np.array([0.3, 0.3, 0.4]), np.arange(3)
-    dear = clock.Costs(np.full(3, 0.001), np.full(3, 10.0))
-    for name, most in (("price", [31, 2, PLANNED_STEPS_AT_MOST]), ("fixed", [20, 20, 20])):
-        config = make_config({"method": "amsfl", "batch": 32, "policy": name})
-        method = methods.make("amsfl")
-        made = planner(config, method, policy_of(config, method), weights, rows)
-        assert made.decide(made.start(), 0, cohort, dear).steps.tolist() == most
+def test_privacy_limits_steps_and_passes_do_not():
+    """Noise keeps everybody from learning rows by heart; what epsilon allows is a promise."""
+    context = context_of(weights=np.full(3, 1 / 3), rows=5, method="amsfl")
+    request = PlanRequest(start(context), 0, np.arange(3), DEAR, np.array([1, 30, 1000]))
+    decision = decide(context, request)
+    assert decision.steps.tolist() == [1, 30, 64] and decision.explain["why"] == ["epsilon", "epsilon", "cap"]
 
 
-@pytest.mark.parametrize(("rule", "branched", "steps"), [("", 0, 3), ("median", 0, 31), ("median", 7, 3)])
-def test_a_rule_does_not_let_clients_cut_passes_by_lies(rule, branched, steps):
-    """A tenth of 31 steps where the judge says so. Under a rule some may lie to it: in a branch alone."""
-    config = make_config({"method": "amsfl", "batch": 32})
-    method = methods.make("amsfl")._replace(combine=combine.make(rule))
-    made = planner(config, method, policy_of(config, method), np.full(3, 1 / 3), np.full(3, 100))
-    memory = made.start()
-    memory = memory._replace(judge=memory.judge._replace(passes=0.1, branched=branched))
-    dear = clock.Costs(np.full(3, 0.001), np.full(3, 10.0))
-    assert made.decide(memory, 0, np.arange(3), dear).steps.tolist() == [steps] * 3
+def test_under_a_rule_nobody_is_planned_half_as_many_again_as_the_mean():
+    """One of eight says that its steps are worth a thousandfold."""
+    size, costs = 8, clock.Costs(np.full(8, 0.01), np.full(8, 0.05))
+    shares = {}
+    for rule in ("", "median"):
+        context = context_of(rule, np.full(size, 1 / size), method="amsfl", clock="sum")
+        memory = start(context)
+        gain = np.ones(size) + 1e3 * (np.arange(size) == 0)
+        memory = memory._replace(estimates=planning.Estimates(gain, np.ones(size)))
+        steps = decide(context, PlanRequest(memory, 0, np.arange(size), costs)).steps
+        shares[rule] = steps[0] / steps.mean()
+    assert shares[""] > 3 and shares["median"] <= 1.5

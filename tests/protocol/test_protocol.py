@@ -1,10 +1,11 @@
-"""The client's round in single precision, and trials that are as they are alone."""
+"""A client's round and what the server sees of it, by hand; trials that are as they are alone."""
 
 import numpy as np
 import pytest
 from federation_small import own_data
 
 from amsfl import methods, protocol
+from amsfl.core import Reading
 from amsfl.methods.operators import clip, least
 from amsfl.simulation import CustomParts, make_config
 from amsfl.simulation.setup import assemble
@@ -18,40 +19,43 @@ def test_the_smaller_of_two_numbers_is_one_of_them(small):
     assert not np.isfinite(least(np.float32(np.nan), b))
 
 
-def begun(method: methods.Method, x: np.ndarray, lr: np.float32) -> protocol.LocalState:
-    """A client of a server that sends it the model alone."""
-    own = method.arithmetic.init(x)[1]
-    return protocol.begin(method, protocol.receive(method, protocol.LocalState(x, x[:0], own, lr)))
+def worked(method, grads, last=None, held=None):
+    """A client that began at 0 and stepped at rate 1/2 along these gradients, the first of loss 0.7."""
+    x = np.zeros(2)
+    state = protocol.begin(method, protocol.LocalState(x, x[:0], x[:0], 0.5, held=held))
+    state = protocol.first_step(method, state, 0.7, np.array(grads[0]))
+    for grad in grads[1:]:
+        state = protocol.local_step(method, state, np.array(grad))
+    state = state if last is None else protocol.look_back(state, np.array(last))
+    return protocol.finish(method, state, float(len(grads)))
 
 
-def opened(curvature: float, part: float = 1.0):
-    """A client of AMSFL after its opening on a quadratic of this curvature: loss 0.5, ||g||^2 = 25,600."""
-    method = methods.make("amsfl")
-    grad, x = np.full(4, 80, np.float32), np.zeros(4, np.float32)
-    start = begun(method, x, np.float32(part))
-    trial = protocol.trial_step(method, start, np.float32(0.5), grad)
-    return protocol.open_rate(method, trial, grad + np.float32(curvature) * trial.x), grad, trial
+def test_a_clients_round_by_hand():
+    """d = -(3, 4)/2 - (1, 0)/2 = (-2, -2). g = (3, 4), h = (1, 4): <g, h - g> = -6, ||h - g||^2 = 4."""
+    upload, _, reading = worked(methods.make("amsfl"), [[3.0, 4.0], [1.0, 0.0]], [1.0, 4.0], (0.9, 0.2))
+    assert (upload.delta.tolist(), upload.delta_sq, upload.extra.size) == ([-2, -2], 8, 0)
+    assert reading == Reading(0.7, 25, -6, 4, 0.9, 0.2)
+    seen = protocol.measured(reading, upload.delta, np.array([-1.0, 0.5]))
+    assert seen == reading._replace(delta_sq=8, delta_dir=1)
 
 
-def test_the_opening_follows_the_curvature_along_its_trial_step():
-    """A trial of 0.02 loss/||g||^2; then the shorter of 1/(2 curvature) and a quarter of loss/||g||^2."""
-    polyak = 0.5 / 25_600
-    steep, grad, trial = opened(1e6)
-    np.testing.assert_allclose(trial.x, -0.02 * polyak * grad, rtol=1e-5)
-    assert steep.lr == pytest.approx(0.5e-6, rel=1e-3)
-    np.testing.assert_allclose(steep.x, -steep.lr * grad, rtol=1e-5)
-    for curvature in (100.0, 0.0, -100.0):  # no steeper than the loss itself says, or not curved upwards
-        assert opened(curvature)[0].lr == pytest.approx(polyak / 4, rel=1e-3)
-    assert opened(1e6, 0.1)[0].lr == pytest.approx(0.1 * steep.lr, rel=1e-5)  # a part of the client's own
+def test_without_a_reading_the_server_sees_the_upload():
+    """No second look, or private rows: what is sent is d alone. Nobody holds rows back: NaN."""
+    amsfl = methods.make("amsfl")
+    upload, _, nothing = worked(amsfl, [[3.0, 4.0]])
+    assert nothing is None
+    seen = protocol.measured(None, upload.delta, np.array([-2.0, 0.0]))
+    assert seen[:4] == (0, 0, 0, 0) and np.isnan(seen[4:6]).all() and seen[6:] == (6.25, 3)
+    private = amsfl._replace(private_rows=object())
+    assert worked(private, [[3.0, 4.0]], [1.0, 4.0], (0.9, 0.2))[2] is None
+    reading = worked(amsfl, [[3.0, 4.0]], [1.0, 4.0])[2]
+    assert np.isnan([reading.held_loss, reading.spread]).all() and reading.grad_sq == 25
 
 
-def test_a_known_learning_rate_and_the_loss_both_limit_a_step():
-    """min(lr, loss/||g||^2): 1e-6 is the shorter one, then 0.5 / 25,600 is."""
-    method, grad, x = methods.make("amsfl"), np.full(4, 80, np.float32), np.zeros(4, np.float32)
-    for lr, length in ((1e-6, 1e-6), (1.0, 0.5 / 25_600)):
-        start = begun(method, x, np.float32(lr))
-        moved = protocol.first_step(method, start, np.float32(0.5), grad)
-        np.testing.assert_allclose(moved.x, -length * grad, rtol=1e-5)
+def test_momentum_at_clients_by_hand():
+    """v = g_1, then m v + g_2 with m = 1/2: y = -(1/2)(3, 4) - (1/2)(2.5, 2)."""
+    heavy = methods.with_momentum(methods.make("fedavg"), 0.5, 0.0)
+    assert worked(heavy, [[3.0, 4.0], [1.0, 0.0]])[0].delta.tolist() == [-2.75, -3.0]
 
 
 def test_drawn_profiles_follow_each_trials_own_seed():
