@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 import torch
-from torch import nn
-
 from common import Job
+from torch import nn
 
 
 class Tokens(nn.Module):

@@ -12,7 +12,6 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 import numpy as np
-
 from common import Clock, arguments
 
 jax.tree_map = jax.tree_util.tree_map

@@ -14,14 +14,13 @@ os.environ.setdefault("FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION", "1")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 import torch
+from common import Clock, arguments, load
 from common_torch import build, client_batches
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 from flwr.simulation import run_simulation
-
-from common import Clock, arguments, load
 
 client_app = ClientApp()
 

@@ -10,6 +10,7 @@ import os
 
 import numpy as np
 import torch
+from common import Clock, arguments
 from common_torch import build, client_batches, pick_threads, weights_of
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.aggregate.weighting import WeightingStrategy
@@ -22,8 +23,6 @@ from pfl.data.sampling import get_user_sampler
 from pfl.hyperparam import NNTrainHyperParams
 from pfl.metrics import Metrics
 from pfl.model.pytorch import PyTorchModel
-
-from common import Clock, arguments
 
 
 class Net(torch.nn.Module):

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 import torch.multiprocessing as mp
-from common_torch import build, client_batches, pick_threads, weights_of
-
 from common import Clock, Job, arguments, load
+from common_torch import build, client_batches, pick_threads, weights_of
 
 
 def flat(model: torch.nn.Module) -> torch.Tensor:
