@@ -17,7 +17,6 @@ from amsfl.protocol.client import (
 from amsfl.protocol.server import (
     CohortWork,
     combine_uploads,
-    combine_work,
     compares_uploads,
     forge,
     measured,
@@ -29,12 +28,10 @@ from amsfl.protocol.server import (
 from amsfl.protocol.wire import (
     FLOAT,
     decode,
-    empty_parts,
     empty_upload,
     encode,
     encode_and_decode,
     initial_client_state,
-    part_bytes,
     upload_bytes,
 )
 
@@ -46,10 +43,8 @@ __all__ = [
     "VectorLayout",
     "begin",
     "combine_uploads",
-    "combine_work",
     "compares_uploads",
     "decode",
-    "empty_parts",
     "empty_upload",
     "encode",
     "encode_and_decode",
@@ -60,7 +55,6 @@ __all__ = [
     "local_step",
     "look_back",
     "measured",
-    "part_bytes",
     "remembers",
     "sent_state",
     "settle",

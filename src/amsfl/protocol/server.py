@@ -26,15 +26,6 @@ class CohortWork(NamedTuple):
     history: Vector | None = None  # [n, ...] what the method's rule remembers of them; None: nothing yet
 
 
-class CombinedWork(NamedTuple):
-    """A cohort's uploads made one."""
-
-    total: Total
-    server: Vector  # the state, with what a private sum has changed of it
-    weighed: Weighed
-    history: Vector | None  # of the cohort's clients
-
-
 class Settled(NamedTuple):
     anchor: Vector
     server: Vector
@@ -60,13 +51,6 @@ def remembers(method: Method) -> int:
 
 def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -> Settled:
     """The next anchor and server state, and what a rule made of the uploads."""
-    total, server, weighed, history = combine_work(method, server, cohort)
-    moved = method.arithmetic.aggregate(anchor, total, cohort.weights, cohort.steps, server)
-    return Settled(*moved, weighed, history)
-
-
-def combine_work(method: Method, server: Vector, cohort: CohortWork) -> CombinedWork:
-    """What the server moves by."""
     uploads, weights, steps, attackers, private, age, history = cohort
     weighed: Weighed = {}
     if method.private_clients is not None and private is not None:
@@ -77,7 +61,8 @@ def combine_work(method: Method, server: Vector, cohort: CohortWork) -> Combined
     else:
         stacked = stack_uploads(uploads, weights)
         total, weighed, history = combine_uploads(method, stacked, weights, steps, attackers, history)
-    return CombinedWork(Total(*total, age), server, weighed, history)
+    moved = method.arithmetic.aggregate(anchor, Total(*total, age), weights, steps, server)
+    return Settled(*moved, weighed, history)
 
 
 def weigh_by_age(method: Method, sent: Upload, worth: Number, anchor: Vector, began: Vector | None) -> Upload:
