@@ -25,7 +25,6 @@ from typing import Literal, TypedDict
 from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Transmit
 from amsfl.methods import Method
-from amsfl.privacy import Mechanism
 from amsfl.planning import Policy
 '''
 OBJECTS = {
@@ -34,7 +33,6 @@ OBJECTS = {
     "robust": "Combine",
     "transmit": "Transmit",
     "round_end": "RoundEnd",
-    "privacy": "Mechanism",
 }
 INTRODUCTION = """# Settings
 
@@ -45,7 +43,7 @@ Every setting is a flag of `amsfl run`, `compare`, `reproduce`, `deploy` and `pl
   third; its clock is makespan.
 - `options` and `policy_options` are repeated on the command line (`--option mu=0.1`), and are tables in TOML
   (`[options]`) and dicts in Python.
-- `method`, `policy`, `robust`, `transmit`, `round_end` and `privacy` name what `amsfl methods` lists, or
+- `method`, `policy`, `robust`, `transmit` and `round_end` name what `amsfl methods` lists, or
   something of your own as `module:attribute`; in Python they may be objects.
 - Values out of bounds, unknown names and settings of another group are refused. A setting that has no effect
   is named in a line before training.

@@ -15,7 +15,7 @@ from flwr.app import Message
 from flwr.clientapp import ClientApp
 
 from amsfl import data, methods, sampling
-from amsfl.core import UserError
+from amsfl.core import RowPrivacy, UserError
 from amsfl.flower import (
     NumpyTrainer,
     Shard,
@@ -27,8 +27,8 @@ from amsfl.flower import (
     torch_client,
 )
 from amsfl.flower.client import private_steps
-from amsfl.flower.client.app import ledger_of
 from amsfl.flower.client.jax_client import JaxTrainer
+from amsfl.flower.client.privacy_ledger import SiteLedger
 from amsfl.flower.client.site_policy import site_policy
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.messages import GlobalModel, Order
@@ -36,13 +36,13 @@ from amsfl.flower.server.clients import RegisteredClient
 from amsfl.flower.server.privacy_budget import PrivacyBudget
 from amsfl.planning.planner import policy_of
 from amsfl.privacy import (
+    RECORD_LEVEL,
     Event,
     Exposure,
     Terms,
     epsilon,
     poisson_gaussian,
     protect_rows,
-    record_level,
     system_random,
 )
 from amsfl.record import read_run, read_sealed
@@ -63,7 +63,7 @@ def shard(context: Any) -> Shard:
 
 CLIENT = jax_client(shard)
 MODEL = GlobalModel(*[np.zeros(3, np.float32)] * 3, {})
-PRIVATE = record_level().client._replace(clip=0.1)
+PRIVATE = RowPrivacy(0.1)
 
 
 class Tapped(InProcessGrid):
@@ -102,7 +102,7 @@ def changed(order: Order, **given: Any) -> Order:
 
 
 def ledger(context: Any) -> Any:
-    return ledger_of(context, site_policy(context), ())
+    return SiteLedger(context, site_policy(context))
 
 
 def step(trainer: Any, x: Any, noise: float = 0.0) -> Any:
@@ -159,9 +159,7 @@ def test_clients_cut_every_row_as_by_hand() -> None:
     x = np.linspace(-0.1, 0.1, 650, dtype=np.float32)
     want = clipped_by_hand(x, DIGITS.x[rows], DIGITS.y[rows], 0.1) / len(rows)
     ours = JaxTrainer(Shard(DIGITS.x[rows], DIGITS.y[rows], 10, "softmax"))
-    ours.begin(
-        order(), GlobalModel(x, x[:0], x[:0], {}), protect_rows(methods.make("fedavg"), record_level(), 0.1)
-    )
+    ours.begin(order(), GlobalModel(x, x[:0], x[:0], {}), protect_rows(methods.make("fedavg"), 0.1))
     np.testing.assert_allclose(step(ours, x), want, atol=1e-6)
     theirs = trainer_of(torch_app(), 1)
     found = step(theirs, theirs.from_numpy(x))
@@ -307,7 +305,7 @@ def test_noise_and_steps_are_planned_for_rows_that_are_believed() -> None:
     config = serve_config({**QUICK, "method": "amsfl", "epsilon": 2.0})
     ledgers = []
     for claim in (10**5, 10**15):
-        budget = PrivacyBudget(config, policy_of(config, methods.make("amsfl")), record_level())
+        budget = PrivacyBudget(config, policy_of(config, methods.make("amsfl")), RECORD_LEVEL)
         budget.open([RegisteredClient(str(n), rows, n) for n, rows in enumerate((10**3, 10**3, claim))], 650)
         ledgers.append(budget.ledger)
     assert ledgers[0].exposures == ledgers[1].exposures and (ledgers[0].limits == ledgers[1].limits).all()

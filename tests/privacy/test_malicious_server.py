@@ -18,15 +18,16 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from amsfl import methods, sampling
-from amsfl.core import UserError
+from amsfl.core import RowPrivacy, UserError
 from amsfl.flower import messages
-from amsfl.flower.client import app, client_state
-from amsfl.flower.client.app import client_app, ledger_of
+from amsfl.flower.client import client_state, privacy_ledger
+from amsfl.flower.client.app import client_app
 from amsfl.flower.client.local_round import Trainer
+from amsfl.flower.client.privacy_ledger import SiteLedger
 from amsfl.flower.client.site_policy import SitePolicy, read_policy, site_policy
 from amsfl.flower.in_process import InProcessGrid
 from amsfl.flower.messages import GlobalModel, Order
-from amsfl.privacy import Event, Exposure, Terms, epsilon, record_level, safe_sum
+from amsfl.privacy import Event, Exposure, Terms, epsilon, poisson_gaussian, safe_sum
 from amsfl.privacy.accounting import poisson_gaussian as epsilon_of
 
 ROWS, SIZE = 40, 3
@@ -107,7 +108,7 @@ def counted(context: Context) -> int:
 
 
 def ledger(context: Context) -> Any:
-    return ledger_of(context, site_policy(context), ())
+    return SiteLedger(context, site_policy(context))
 
 
 def cost(context: Context) -> float:
@@ -243,7 +244,7 @@ def test_replays_are_other_noise_and_are_counted(tmp_path):
 
 def test_a_tiny_clip_cuts_all_the_same():
     """Gradients of 1e-25, whose squares are 0 in float32, against a clip of 1e-30: not one is longer."""
-    private = record_level().client._replace(clip=1e-30)
+    private = RowPrivacy(1e-30)
     rows = np.full((5, 4), 1e-25, np.float32)
     lengths = safe_sum.norms(rows)
     np.testing.assert_allclose(lengths, 2e-25, rtol=1e-5)
@@ -258,7 +259,7 @@ def test_a_tiny_clip_cuts_all_the_same():
 @pytest.mark.parametrize("framework", ["jax", "torch"])
 def test_a_server_cannot_read_a_row_by_clip_and_saturated_weights(framework):
     """Weights by which every row's gradient is about 1e-26: sums stay within rows times the clip of 1e-30."""
-    private = record_level().client._replace(clip=1e-30)
+    private = RowPrivacy(1e-30)
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(6, 5)).astype(np.float32), np.zeros(6, int)
     weight, bias = np.zeros((3, 5), np.float32), np.array([60.0, 0, 0], np.float32)
@@ -296,7 +297,7 @@ def test_a_row_that_is_no_number_poisons_no_sum():
 
     from amsfl.engines import losses, models, private_gradients
 
-    model, private = models.make("cnn:2", 16, 3), record_level().client
+    model, private = models.make("cnn:2", 16, 3), RowPrivacy(1.0)
     summed = private_gradients.sum_of_any(model.apply, losses.cross_entropy, private)
     rng = np.random.default_rng(2)
     x, y = rng.normal(size=(4, 16)), np.array([0, 1, 2, 0])
@@ -431,13 +432,12 @@ def test_next_to_no_noise_is_refused_by_its_first_step(tmp_path, monkeypatch):
     context, counted_events = site(tmp_path, epsilon=3.0), []
     gentle, loud = (TERMS._replace(epsilon=0.0, noise=noise) for noise in (1e6, 0.05))
     send(context, ORDER._replace(terms=gentle))
-    mechanism = record_level()
 
     def account(events, delta):
         counted_events.append(events)
-        return mechanism.account(events, delta)
+        return poisson_gaussian(events, delta)
 
-    monkeypatch.setattr(app, "mechanism_of", lambda name, own: mechanism._replace(account=account))
+    monkeypatch.setattr(privacy_ledger, "poisson_gaussian", account)
     with pytest.raises(UserError, match="spent"):
         send(context, ORDER._replace(run="loud", steps=100_000, terms=loud))
     assert {events[0].steps for events in counted_events} == {1} and counted(context) == 2

@@ -11,9 +11,9 @@ import pytest
 
 import amsfl
 from amsfl import sampling
-from amsfl.core import Remark, UserError
+from amsfl.core import Remark, RowPrivacy, UserError
 from amsfl.engines import losses, models, private_gradients
-from amsfl.privacy import Exposure, accounting, epsilon, record_level, steps_within
+from amsfl.privacy import Exposure, accounting, epsilon, steps_within
 from amsfl.simulation.recorded_disclosure import leaves_of
 
 dp_accounting = pytest.importorskip("dp_accounting", reason="pip install 'amsfl[privacy]'")
@@ -110,7 +110,7 @@ def test_clipped_sums_are_those_of_rows_one_by_one(spec):
     params = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), jax.jit(model.init)(jax.random.key(1)))
     there = np.array([True, True, False, True, True, True])
     loss = losses.cross_entropy
-    private = record_level().client._replace(clip=0.5)
+    private = RowPrivacy(0.5)
     summed = private_gradients.sum_of_any(model.apply, loss, private)
     if spec != "cnn":
         summed = private_gradients.sum_of_layers(loss, private)
@@ -234,7 +234,6 @@ def batchwise(x: jax.Array) -> jax.Array:
 
 REFUSED = {
     "not one step": ({"epsilon": 0.01}, "single step"),
-    "strides": ({"epsilon": 2.0, "method": "fedsps"}, "as they are"),
     "asked for": ({"epsilon": 2.0, "options": {"polyak": 0.7}}, "polyak"),
     "teacher": ({"epsilon": 2.0, "method": "fedcsda"}, "as they are"),
     "counts": ({"epsilon": 2.0, "class_weights": "balanced"}, "counts of classes"),

@@ -7,8 +7,7 @@ from federation_small import own_data
 import amsfl
 from amsfl import methods
 from amsfl.core import Upload, UserError
-from amsfl.privacy import PrivacySettings, protect_clients
-from amsfl.privacy.client_level import aggregate
+from amsfl.privacy import PrivacySettings, private_sum, protect_clients
 from amsfl.simulation.recorded_disclosure import leaves_of
 
 dp_accounting = pytest.importorskip("dp_accounting", reason="pip install 'amsfl[privacy]'")
@@ -20,7 +19,7 @@ GIVEN |= {"steps": 2, "privacy": "client", "epsilon": 8.0, "partition": "quantit
 
 def guarded(method, clip, noise, part, clients, quantile):
     settings = PrivacySettings(clip=clip, clip_quantile=quantile)
-    return protect_clients(method, aggregate(settings, noise, part, clients))
+    return protect_clients(method, private_sum(settings, noise, part, clients))
 
 
 def silent(size):

@@ -17,7 +17,6 @@ from amsfl.core import Combine, Remark, Transmit, UserError
 from amsfl.methods import Method, make
 from amsfl.planning import Policy
 from amsfl.planning.planner import policy_of
-from amsfl.privacy import Mechanism
 from amsfl.record.fingerprint import CHANGEABLE
 from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Serving, Simulation, Training
 from amsfl.settings.keywords import RunKeywords, ServeKeywords
@@ -46,7 +45,6 @@ def test_what_is_made_from_the_definitions_is_up_to_date(path, made):
 @pytest.mark.parametrize(("typed", "kind"), [(RunKeywords, RunConfig), (ServeKeywords, ServeConfig)])
 def test_keywords_are_the_fields_with_their_types(typed, kind):
     objects = {
-        "privacy": Mechanism,
         "method": Method,
         "policy": Policy,
         "robust": Combine,

@@ -36,9 +36,7 @@ def test_a_minibatch_by_pieces_is_the_same_minibatch():
     assert np.abs(whole.params - parted.params).max() < 1e-14
     with pytest.raises(UserError, match="16 rows of a minibatch do not make 3"):
         amsfl.run(**settings, pieces=3)
-    private = methods.make("fedavg")._replace(
-        private_rows=RowPrivacy(lambda norms, clip: norms, lambda draw, scale: draw(0))
-    )
+    private = methods.make("fedavg")._replace(private_rows=RowPrivacy(1.0))
     with pytest.raises(UserError, match="leave --pieces out"):
         pieces_of(make_config({"pieces": 2}), None, private)
 

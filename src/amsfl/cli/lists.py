@@ -24,8 +24,8 @@ AnyKind = Kind[Any]
 
 
 def methods() -> None:
-    """List methods, policies, rules, transmissions, privacy, profiles and the columns of a table of sites."""
-    from amsfl import combine, methods, planning, privacy, transmit
+    """List methods, policies, rules, transmissions, profiles and the columns of a table of sites."""
+    from amsfl import combine, methods, planning, transmit
 
     console = screen()
     table = Table("--method", "name", "options", "vectors down/up", "what it does", title="Methods")
@@ -41,7 +41,6 @@ def methods() -> None:
         "Policies": ("--policy", planning.POLICIES),
         "Combining": ("--robust", combine.COMBINES),
         "Sending": ("--transmit", transmit.TRANSMITS),
-        "Privacy": ("--privacy", privacy.MECHANISMS),
     }
     for title, (flag, kind) in others.items():
         table = Table(flag, "options", "what it does", title=title)

@@ -74,16 +74,10 @@ class Combine(NamedTuple):
 
 
 class RowPrivacy(NamedTuple):
-    """A private step at a client: each row's gradient is multiplied by a factor, noise goes on their sum.
+    """A private step at a client: every row's gradient is cut to `clip`, and the order's noise times that is
+    added to their sum."""
 
-    factors(norms[n], clip) -> factors[n]   of rows' gradients by their norms; engines cut what is longer
-    noise(draw, scale)      -> noise[d]     draw(k): the k-th vector of standard normal numbers of this step;
-                                            scale: the order's noise times the clip
-    """
-
-    factors: Callable[[Array, float], Array]
-    noise: Callable[[Callable[[int], Array], Array], Array]
-    clip: float = 1.0
+    clip: float
 
 
 class ClientPrivacy(NamedTuple):

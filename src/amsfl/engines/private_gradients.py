@@ -1,6 +1,6 @@
 """Private steps of simulated clients: Poisson batches, every row's gradient cut, noise on the sum.
 
-    g = (sum_{i in batch} f_i grad_i + noise) / b,   f_i and the noise by the mechanism,  b = q rows
+    g = (sum_{i in batch} grad_i min(1, clip/||grad_i||) + noise) / b,   b = q rows
 
 Every row is in the batch with chance q, whoever else is (sampling.gaps), so a batch has no fixed size. Rows
 are taken `room` at a time, and again while some are left: none is left out, so the sampling is exactly what
@@ -68,15 +68,13 @@ def gradient(task: Task, private: RowPrivacy, batch: int) -> Program:
             fresh = summed(params, x[row], y[row], present)
             return turn + 1, further, jax.tree.map(jnp.add, grads, fresh)
 
-        def draw(lane: int) -> jax.Array:
-            chance = sampling.normal(sampling.lane(job.key, lane), jnp.uint32(step), places)
-            return jnp.asarray(jax.lax.optimization_barrier(chance), task.dtype)
-
         nothing = jnp.int32(0), 0 * own.size, jax.tree.map(jnp.zeros_like, params)
         *_, grads = jax.lax.while_loop(lambda state: state[1] < own.size, more, nothing)
         expected = jnp.minimum(own.size, batch).astype(task.dtype)
         places = jnp.arange(task.dim, dtype=jnp.uint32) if task.places is None else task.places()
-        scaled = task.unravel(private.noise(draw, noise * private.clip / expected))
+        chance = sampling.normal(job.key, jnp.uint32(step), places)
+        drawn = jnp.asarray(jax.lax.optimization_barrier(chance), task.dtype)
+        scaled = task.unravel(drawn * (noise * private.clip / expected))
         return jax.tree.map(lambda grad, extra: grad / expected + extra, grads, scaled)
 
     return look
@@ -107,15 +105,12 @@ def reference_gradient(
             factors = safe_sum.row_factors(private, safe_sum.norms(each), np.ones(len(each), bool))
             total += safe_sum.weighted_sum(factors, each)
 
-        def draw(lane: int) -> Array:
-            with np.errstate(over="ignore"):
-                own, places = sampling.lane(key, lane), np.arange(task.dim, dtype=np.uint32)
-                return sampling.normal(own, at, places).astype(dtype)
-
+        with np.errstate(over="ignore"):
+            drawn = sampling.normal(key, at, np.arange(task.dim, dtype=np.uint32)).astype(dtype)
         length = safe_sum.norms(total[None])[0]
         total = total if safe_sum.is_safe(length, len(inside), private.clip) else np.zeros_like(total)
         scale = noise[trial, who].astype(dtype) * dtype(private.clip)
-        return np.asarray((total + private.noise(draw, scale)) / dtype(min(size, batch)))
+        return np.asarray((total + drawn * scale) / dtype(min(size, batch)))
 
     return look
 

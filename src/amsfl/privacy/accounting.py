@@ -5,7 +5,6 @@ differential privacy against whoever sees everything that was sent. Data sets ar
 replaced by an empty one ("zero-out"): how many rows a client has is public.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 from math import ceil, exp, expm1, floor, log, log10
 from typing import Any, NamedTuple
@@ -35,22 +34,17 @@ class Event(NamedTuple):
     steps: int
 
 
-Account = Callable[[tuple[Event, ...], float], float]  # events on the same rows and a delta -> epsilon
-
-
-def epsilon(exposure: Exposure, steps: int, account: Account | None = None) -> float:
+def epsilon(exposure: Exposure, steps: int) -> float:
     """The least epsilon that so many steps keep at the exposure's delta.
 
     Args:
         exposure: Of one step.
         steps: How many were taken.
-        account: Of the mechanism; none: `poisson_gaussian`.
 
     Returns:
         0 where none was taken.
     """
-    event = Event(exposure.chance, exposure.noise, steps)
-    return (account or poisson_gaussian)((event,), exposure.delta)
+    return poisson_gaussian((Event(exposure.chance, exposure.noise, steps),), exposure.delta)
 
 
 @lru_cache(maxsize=100_000)
@@ -87,23 +81,23 @@ def mark(steps: int) -> int:
 
 
 @lru_cache(maxsize=10_000)
-def steps_within(exposure: Exposure, budget: float, account: Account | None = None) -> int:
+def steps_within(exposure: Exposure, budget: float) -> int:
     """The most steps that cost at most `budget`, or up to 1% fewer; never more than MOST."""
     low, high = 0, 1
-    while high <= MOST and epsilon(exposure, high, account) <= budget:
+    while high <= MOST and epsilon(exposure, high) <= budget:
         low, high = high, 4 * high
     if low == 0 or high > MOST:
         return low
     while high - low > max(1, low // 100):
         # epsilon grows about as a power of the steps: where the line through both ends meets the budget
-        one, two = (log(max(epsilon(exposure, end, account), 1e-12)) for end in (low, high))
+        one, two = (log(max(epsilon(exposure, end), 1e-12)) for end in (low, high))
         guess = exp(log(low) + (log(budget) - one) / (two - one) * log(high / low))
         middle = min(max(round(guess), low + 1, low + (high - low) // 8), high - 1, high - (high - low) // 8)
-        low, high = (middle, high) if epsilon(exposure, middle, account) <= budget else (low, middle)
+        low, high = (middle, high) if epsilon(exposure, middle) <= budget else (low, middle)
     return low
 
 
-def noise_for(exposure: Exposure, budget: float, steps: int, account: Account | None = None) -> float:
+def noise_for(exposure: Exposure, budget: float, steps: int) -> float:
     """The least noise, to 1%, with which so many steps of this exposure stay within the budget.
 
     For the next chance of three digits and the next mark of steps: a little more than the least, and
@@ -113,20 +107,19 @@ def noise_for(exposure: Exposure, budget: float, steps: int, account: Account | 
         exposure: Of one step; its noise is not used.
         budget: Epsilon at most.
         steps: How many are taken.
-        account: Of the mechanism.
 
     Returns:
         In units of the clipping norm.
     """
     digits = 10.0 ** (2 - floor(log10(exposure.chance)))
     chance = min(ceil(exposure.chance * digits * (1 - 1e-12)) / digits, 1.0)
-    return _noise_for(Exposure(chance, 1.0, exposure.delta), budget, mark(steps), account)
+    return _noise_for(Exposure(chance, 1.0, exposure.delta), budget, mark(steps))
 
 
 @lru_cache(maxsize=10_000)
-def _noise_for(exposure: Exposure, budget: float, steps: int, account: Account | None) -> float:
+def _noise_for(exposure: Exposure, budget: float, steps: int) -> float:
     def cost(noise: float) -> float:
-        return epsilon(exposure._replace(noise=noise), steps, account)
+        return epsilon(exposure._replace(noise=noise), steps)
 
     low, high = 0.3, 1.0
     while cost(high) > budget:

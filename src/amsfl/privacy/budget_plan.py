@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.privacy.accounting import Account, Exposure, noise_for
+from amsfl.privacy.accounting import Exposure, noise_for
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -46,26 +46,20 @@ class Worth(NamedTuple):
     most: int  # steps of anybody
 
 
-def spread_evenly(
-    exposures: Sequence[Exposure], budgets: Sequence[float], steps: int, account: Account | None = None
-) -> Spread:
+def spread_evenly(exposures: Sequence[Exposure], budgets: Sequence[float], steps: int) -> Spread:
     """The same number of steps for all, each with the least noise that its budget of epsilon allows."""
-    return fit_noise(exposures, budgets, np.full(len(exposures), steps), account)
+    return fit_noise(exposures, budgets, np.full(len(exposures), steps))
 
 
 def spread_by_worth(
-    exposures: Sequence[Exposure],
-    budgets: Sequence[float],
-    steps: int,
-    worth: Worth,
-    account: Account | None = None,
+    exposures: Sequence[Exposure], budgets: Sequence[float], steps: int, worth: Worth
 ) -> Spread:
     """As many steps as are worth their noise, by weight as much learning as `steps` of all would be."""
-    even = spread_evenly(exposures, budgets, steps, account)
+    even = spread_evenly(exposures, budgets, steps)
     harm = worth.numbers * even.noise**2 / (worth.batches**2 * steps)
     counts = balance(worth.shares, harm)
     asked = np.clip(np.rint(steps * counts / worth.shares), 1, worth.most).astype(np.int64)
-    return fit_noise(exposures, budgets, asked, account)
+    return fit_noise(exposures, budgets, asked)
 
 
 def balance(shares: Floats, harm: Floats) -> Floats:
@@ -80,8 +74,6 @@ def balance(shares: Floats, harm: Floats) -> Floats:
         counted &= counts > 0
 
 
-def fit_noise(
-    exposures: Sequence[Exposure], budgets: Sequence[float], steps: Ints, account: Account | None
-) -> Spread:
-    noise = [noise_for(*each, account) for each in zip(exposures, budgets, steps.tolist(), strict=True)]
+def fit_noise(exposures: Sequence[Exposure], budgets: Sequence[float], steps: Ints) -> Spread:
+    noise = [noise_for(*each) for each in zip(exposures, budgets, steps.tolist(), strict=True)]
     return Spread(steps, np.array(noise))

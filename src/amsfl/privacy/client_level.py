@@ -64,7 +64,7 @@ def plan_ledger(settings: PrivacySettings, policy: Policy, clients: Clients) -> 
     return ledger._replace(by_round=True)
 
 
-def aggregate(settings: PrivacySettings, noise: float, part: float, clients: int) -> ClientPrivacy:
+def private_sum(settings: PrivacySettings, noise: float, part: float, clients: int) -> ClientPrivacy:
     """Every client's delta cut and noise on the sum; the clip is in the server state, since it may adapt.
 
     `noise` is that of the sum, over what one client can add to it; `part` is of all clients in a cohort.
@@ -96,10 +96,4 @@ def aggregate(settings: PrivacySettings, noise: float, part: float, clients: int
     return ClientPrivacy(part, apply, (settings.clip,))
 
 
-def client_level() -> Mechanism:
-    """Whole clients: deltas cut and noised at the server.
-
-    Returns:
-        The mechanism.
-    """
-    return Mechanism("client", check, plan_ledger, server=aggregate)
+CLIENT_LEVEL = Mechanism("client", False, check, plan_ledger)

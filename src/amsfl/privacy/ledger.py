@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl.core import UserError
-from amsfl.privacy.accounting import Account, Exposure, epsilon, mark, noise_for, steps_within
+from amsfl.privacy.accounting import Exposure, epsilon, mark, noise_for, steps_within
 from amsfl.privacy.budget_plan import Spread
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -22,7 +22,6 @@ class Ledger(NamedTuple):
     exposures: tuple[Exposure, ...] = ()  # one a client; () without privacy
     budgets: tuple[float, ...] = ()  # epsilon; () where none is set
     limits: Ints = np.zeros(0, np.int64)  # steps in a whole run; nobody writes to it
-    account: Account | None = None
     by_round: bool = False
 
     def units(self, steps: Sequence[int], rounds: int) -> Sequence[int]:
@@ -84,7 +83,7 @@ class Ledger(NamedTuple):
             One epsilon an entry.
         """
         pairs = zip(self.exposures, taken, strict=False)
-        return [epsilon(exposure, int(steps), self.account) for exposure, steps in pairs]
+        return [epsilon(exposure, int(steps)) for exposure, steps in pairs]
 
     def claims(self, taken: Sequence[int], stopped_by_data: bool) -> list[float]:
         """The epsilon that a run may claim for every client.
@@ -107,31 +106,27 @@ class Ledger(NamedTuple):
 NOTHING = Ledger()
 
 
-def open_ledger(
-    exposures: Sequence[Exposure], budgets: Sequence[float] | None, account: Account | None = None
-) -> Ledger:
+def open_ledger(exposures: Sequence[Exposure], budgets: Sequence[float] | None) -> Ledger:
     """The ledger of a run whose noise is set: as many steps as each client's budget allows; None: no bound.
 
     Refused where nobody may take a step.
     """
     if budgets is None:
-        return Ledger(tuple(exposures), (), np.full(len(exposures), UNLIMITED), account)
+        return Ledger(tuple(exposures), (), np.full(len(exposures), UNLIMITED))
     each = list(zip(exposures, budgets, strict=True))
-    limits = np.array([steps_within(exposure, budget, account) for exposure, budget in each], np.int64)
+    limits = np.array([steps_within(exposure, budget) for exposure, budget in each], np.int64)
     if not limits.any():
         exposure, budget = min(each, key=lambda pair: pair[0].chance / pair[1])
-        cost, noise = epsilon(exposure, 1, account), noise_for(exposure, budget, 1, account)
+        cost, noise = epsilon(exposure, 1), noise_for(exposure, budget, 1)
         raise UserError(
             f"No client may take a single step: one costs an epsilon of {cost:.3g} where a row is in a batch "
             f"with a chance of {exposure.chance:.3g} and the noise is {exposure.noise:g}, and {budget:g} is "
             f"allowed; raise --noise (from {noise:.2g} on one step fits), lower --batch, or raise --epsilon."
         )
-    return Ledger(tuple(exposures), tuple(budgets), limits, account)
+    return Ledger(tuple(exposures), tuple(budgets), limits)
 
 
-def spread_ledger(
-    exposures: Sequence[Exposure], budgets: Sequence[float], spread: Spread, account: Account | None = None
-) -> Ledger:
+def spread_ledger(exposures: Sequence[Exposure], budgets: Sequence[float], spread: Spread) -> Ledger:
     """The ledger of a run whose noise was chosen for so many steps."""
     noised = (one._replace(noise=float(noise)) for one, noise in zip(exposures, spread.noise, strict=True))
-    return Ledger(tuple(noised), tuple(budgets), spread.steps, account)
+    return Ledger(tuple(noised), tuple(budgets), spread.steps)

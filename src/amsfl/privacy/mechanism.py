@@ -1,15 +1,7 @@
-"""A privacy mechanism: all that settings, engines, a Flower server and real sites ask about privacy.
+"""What privacy means for a run: the settings that it depends on, the two mechanisms' common parts.
 
-    check(settings, method, policy, end)     a UserError where these cannot be private
-    open_ledger(settings, policy, clients)   a run's ledger: noise and the most steps of each client
-    allowance(ledger, taken, share)          the most steps of each client in the next round; None: no limit
-    terms(settings, ledger, client)          what an order says of privacy; the site bounds every field of it
-    client                                   a private step: rows' gradients cut, noise on their sum
-    server(settings, noise, part, clients)   private aggregation: clients' deltas cut, noise on their sum
-    account(events, delta)                   epsilon
-
-`record_level` and `client_level` are a file each; a third is a Mechanism of a user's own: passed as an object
-(`privacy=`), by an entry point `amsfl.privacy`, or as `module:attribute`.
+`record` keeps rows private, `client` whole clients: record_level.py and client_level.py. Each says what it
+refuses (`check`) and opens a run's ledger: noise, and the most steps of each client.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,7 +14,7 @@ from amsfl.core import ClientPrivacy, RowPrivacy, Total, UserError, namespace
 from amsfl.methods import Method
 from amsfl.methods.arithmetic import Vector
 from amsfl.planning import Policy
-from amsfl.privacy.accounting import Account, Exposure, poisson_gaussian
+from amsfl.privacy.accounting import Exposure
 from amsfl.privacy.ledger import Ints, Ledger
 
 USUAL_NOISE = 1.0  # where nobody sets one, nor a budget
@@ -103,51 +95,31 @@ class Terms(NamedTuple):
     delta: float
 
 
-Check = Callable[[PrivacySettings, Method, Policy, RoundEnd], None]
-
-
-def standard_terms(mechanism: str) -> Callable[[PrivacySettings, Ledger, int], Terms]:
-    """Terms from the settings and the client's entry of the ledger."""
-
-    def terms(settings: PrivacySettings, ledger: Ledger, client: int) -> Terms:
-        budget = ledger.budgets[client] if ledger.budgets else 0.0
-        return Terms(mechanism, settings.clip, ledger.exposures[client].noise, budget, settings.delta)
-
-    return terms
-
-
-def no_limit(ledger: Ledger, taken: Sequence[int], share: float | None) -> Ints | None:
-    return None
-
-
 class Mechanism(NamedTuple):
-    """See above. One with `client` protects rows, one with `server` whole clients."""
+    """One of the two."""
 
     name: str
-    check: Check
+    rows: bool  # protects rows, at clients; else whole clients, at the server
+    check: Callable[[PrivacySettings, Method, Policy, RoundEnd], None]  # a UserError: this cannot be private
     open_ledger: Callable[[PrivacySettings, Policy, Clients], Ledger]
-    account: Account = poisson_gaussian
-    allowance: Callable[[Ledger, Sequence[int], float | None], Ints | None] = no_limit
-    terms: Callable[[PrivacySettings, Ledger, int], Terms] | None = None  # None: an order says nothing
-    client: RowPrivacy | None = None
-    server: Callable[[PrivacySettings, float, float, int], ClientPrivacy] | None = None
 
 
-def protect_rows(method: Method, mechanism: Mechanism, clip: float) -> Method:
+def terms(settings: PrivacySettings, ledger: Ledger, client: int) -> Terms:
+    """What an order says where rows are private; the site bounds every field of it."""
+    budget = ledger.budgets[client] if ledger.budgets else 0.0
+    return Terms("record", settings.clip, ledger.exposures[client].noise, budget, settings.delta)
+
+
+def protect_rows(method: Method, clip: float) -> Method:
     """The method with private steps, if it can do without raw losses and gradients.
 
     Args:
         method: As it was made.
-        mechanism: One that protects rows.
         clip: The norm that every row's gradient is cut to.
 
     Returns:
         The method whose clients take private steps; readings then come from uploads.
     """
-    if mechanism.client is None:
-        raise UserError(f"The privacy mechanism {mechanism.name!r} has no part at clients.")
-    private = mechanism.client._replace(clip=clip)
-
     if method.needs_raw_values:
         names = ", ".join(name for name, _ in method.facts.private_options)
         way = f"leave its {names} as they then are" if names else "use fedavg, scaffold, feddyn or amsfl"
@@ -156,7 +128,7 @@ def protect_rows(method: Method, mechanism: Mechanism, clip: float) -> Method:
             f"privacy {way}."
         )
     cost = method.cost._replace(extra_gradients=0.0) if method.facts.readings else method.cost
-    return method._replace(private_rows=private, cost=cost)
+    return method._replace(private_rows=RowPrivacy(clip), cost=cost)
 
 
 def protect_clients(method: Method, private: ClientPrivacy) -> Method:
@@ -229,12 +201,12 @@ def check_longer(before: dict[str, Any], settings: PrivacySettings, ledger: Ledg
 
 
 def pace(ledger: Ledger, taken: Sequence[int], share: float | None) -> Ints | None:
-    """The usual allowance: what is left, or the part of it that is due.
+    """The most steps of each client in the next round: what is left, or what of it is due; None: no limit.
 
     With a `share` what is left is spread over the rounds to come, since a client's first steps of a round are
     worth more than its later ones; what a round leaves unused is for the next ones.
     """
-    if not ledger.budgets:
+    if not ledger.budgets or ledger.by_round:
         return None
     left = ledger.left(taken)
     if share is None:

@@ -6,18 +6,13 @@ Every row is in a batch with chance q = batch/rows, whoever else is (Poisson sam
 Abadi et al. 2016, arXiv 1607.00133.
 """
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any
-
 import numpy as np
 
 from amsfl import sampling
 from amsfl.clock import RoundEnd
-from amsfl.core import RowPrivacy, UserError, namespace
+from amsfl.core import UserError
 from amsfl.methods import Method
 from amsfl.planning import Policy
-from amsfl.privacy.accounting import Account, poisson_gaussian
 from amsfl.privacy.budget_plan import Spread, Worth, spread_by_worth, spread_evenly
 from amsfl.privacy.ledger import Ledger, open_ledger, spread_ledger
 from amsfl.privacy.mechanism import (
@@ -27,8 +22,6 @@ from amsfl.privacy.mechanism import (
     PrivacySettings,
     check_settings,
     exposure,
-    pace,
-    standard_terms,
 )
 
 
@@ -41,9 +34,7 @@ def check(settings: PrivacySettings, method: Method, policy: Policy, end: RoundE
         )
 
 
-def plan_ledger(
-    settings: PrivacySettings, policy: Policy, clients: Clients, account: Account = poisson_gaussian
-) -> Ledger:
+def plan_ledger(settings: PrivacySettings, policy: Policy, clients: Clients) -> Ledger:
     """Without a noise in the settings every client has its own, by the steps that the run will ask of it."""
     rows, budgets = clients.rows, clients.budgets
     able = [who for who in range(len(rows)) if budgets is None or budgets[who] > 0]
@@ -52,7 +43,7 @@ def plan_ledger(
     words = sampling.chance(settings.batch, rows)
     exposures = [exposure(settings, sampling.share(word)) for word in words]
     if budgets is None or settings.noise is not None:
-        return open_ledger(exposures, budgets, account)
+        return open_ledger(exposures, budgets)
     mine, limits = [exposures[who] for who in able], [budgets[who] for who in able]
     steps = max(round(settings.planned * settings.steps * clients.part), 1)
     if policy.readings:
@@ -60,50 +51,12 @@ def plan_ledger(
         batches = np.minimum(own, settings.batch).astype(float)
         most = settings.planned * max(settings.steps, settings.most_steps)
         worth = Worth(own / own.sum(), batches, clients.numbers, most)
-        planned = spread_by_worth(mine, limits, steps, worth, account)
+        planned = spread_by_worth(mine, limits, steps, worth)
     else:
-        planned = spread_evenly(mine, limits, steps, account)
+        planned = spread_evenly(mine, limits, steps)
     spread = Spread(np.zeros(len(rows), np.int64), np.full(len(rows), USUAL_NOISE))
     spread.steps[able], spread.noise[able] = planned
-    return spread_ledger(exposures, budgets, spread, account)
+    return spread_ledger(exposures, budgets, spread)
 
 
-def cut(norms: Any, clip: float) -> Any:
-    """What every row's gradient is multiplied by: those longer than the clip become as long as it is."""
-    return clip / namespace(norms).maximum(norms, norms * 0 + clip)
-
-
-def gaussian(draw: Any, scale: Any) -> Any:
-    return draw(0) * scale
-
-
-def row_mechanism(
-    name: str,
-    factors: Callable[[Any, float], Any] = cut,
-    noise: Callable[[Any, Any], Any] = gaussian,
-    account: Account = poisson_gaussian,
-) -> Mechanism:
-    """A mechanism that protects rows by other factors, another noise or another account.
-
-    Args:
-        name: As settings and orders spell it.
-        factors: See core.RowPrivacy.
-        noise: See core.RowPrivacy.
-        account: Epsilon of events at a delta.
-
-    Returns:
-        The mechanism.
-    """
-    ledger = partial(plan_ledger, account=account)
-    return Mechanism(
-        name, check, ledger, account, pace, standard_terms(name), client=RowPrivacy(factors, noise)
-    )
-
-
-def record_level() -> Mechanism:
-    """Rows: gradients cut and noised at every client.
-
-    Returns:
-        The mechanism.
-    """
-    return row_mechanism("record")
+RECORD_LEVEL = Mechanism("record", True, check, plan_ledger)

@@ -11,7 +11,6 @@ from amsfl.core import RowPrivacy, namespace
 
 SLACK = 1e-3  # relative: rounding of a sum of many rows
 SMALLEST, LARGEST = 2.0**-100, 2.0**100  # numbers whose inverses no processor rounds to zero
-STEEPEST = 1e6  # times the clip over the norm: the most that a factor makes of a row next to zero
 
 
 def norms(rows: Any) -> Any:
@@ -27,16 +26,12 @@ def norms(rows: Any) -> Any:
 
 
 def row_factors(private: RowPrivacy, lengths: Any, present: Any) -> Any:
-    """What rows' gradients of these norms [n] are multiplied by: 0 where a row is not present or not finite,
-    else as the mechanism says, but with factor times norm at most the clip."""
+    """What rows' gradients of these norms [n] are multiplied by: 0 where a row is not present or not finite;
+    those longer than the clip become as long as it is."""
     space, clip = namespace(lengths), private.clip
-    zero = space.zeros_like(lengths)
     counted = present & space.isfinite(lengths)
-    finite = space.where(counted, lengths, zero)
-    factors = private.factors(finite, clip)
-    most = clip / space.maximum(finite, zero + clip / STEEPEST)
-    usable = counted & space.isfinite(factors) & (factors > 0)
-    return space.where(usable, space.minimum(factors, most), zero)
+    factors = clip / space.maximum(space.where(counted, lengths, 0 * lengths), 0 * lengths + clip)
+    return space.where(counted, factors, space.zeros_like(lengths))
 
 
 def weighted_sum(factors: Any, rows: Any) -> Any:

@@ -131,11 +131,6 @@ def normal(key: tuple[Array, Array], step: Array, places: Array) -> Array:
     return table[(bits >> U32(16)).astype(np.int32)] + table[(bits & U32(0xFFFF)).astype(np.int32)]
 
 
-def lane(key: tuple[Array, Array], number: int) -> tuple[Array, Array]:
-    """The key of one of several streams of the same client's round; the first is the key itself."""
-    return key if not number else (scramble(key[0] ^ U32(number * 0x9E3779B1 & 0xFFFFFFFF)), key[1])
-
-
 @cache
 def _quantiles() -> np.ndarray[Any, np.dtype[np.float32]]:
     """Means of the normal distribution over 2^16 parts of equal chance, scaled: two have variance 1."""

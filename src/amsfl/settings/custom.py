@@ -12,7 +12,6 @@ from amsfl.data.raw_table import Frame
 from amsfl.engines.models import Model
 from amsfl.methods import Method
 from amsfl.planning import Policy
-from amsfl.privacy import Mechanism
 from amsfl.settings.custom_data import check_dataset
 
 OF_NAMED_DATA = ("data", "data_dir", "label", "client_column", "binary", "task")
@@ -30,7 +29,6 @@ class CustomParts(NamedTuple):
     robust: Combine | None = None
     transmit: Transmit | None = None
     round_end: RoundEnd | None = None
-    privacy: Mechanism | None = None
 
     def names(self) -> dict[str, str]:
         """The settings that follow from what was brought.
@@ -78,7 +76,6 @@ def split_custom(
         "robust": Combine,
         "transmit": Transmit,
         "round_end": RoundEnd,
-        "privacy": Mechanism,
     }
     objects = {key: settings[key] for key, kind in kinds.items() if isinstance(settings.get(key), kind)}
     rest = {key: value for key, value in settings.items() if key not in objects}

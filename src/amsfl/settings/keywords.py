@@ -6,7 +6,6 @@ from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Transmit
 from amsfl.methods import Method
 from amsfl.planning import Policy
-from amsfl.privacy import Mechanism
 
 
 class TrainingKeywords(TypedDict, total=False):
@@ -52,7 +51,7 @@ class TrainingKeywords(TypedDict, total=False):
     judge_by: str
     steps: int
     epochs: float | None
-    lr: float
+    lr: float | None
     lr_decay: float
     client_momentum: float
     weight_decay: float
@@ -60,7 +59,7 @@ class TrainingKeywords(TypedDict, total=False):
     seed: int
     readings: bool
     eval_every: int
-    privacy: str | Mechanism
+    privacy: str
     epsilon: float | None
     public_columns: bool
     delta: float

@@ -9,17 +9,15 @@ from amsfl.clock import Profile
 from amsfl.core import UserError
 from amsfl.core.algorithm import NUMBERS
 from amsfl.methods import Method
-from amsfl.privacy import MECHANISMS, Ledger, Mechanism, PrivacySettings
+from amsfl.privacy import RECORD_LEVEL, Ledger, Mechanism, PrivacySettings, mechanism
 from amsfl.settings.definitions import ROUNDS, Training
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def mechanism_of(
-    config: Training, profile: Profile | None = None, own: Mechanism | None = None
-) -> Mechanism | None:
-    """The mechanism that was passed, named or implied by a budget of epsilon; None: no privacy."""
-    mechanism = own or _named_mechanism(config, profile)
+def mechanism_of(config: Training, profile: Profile | None = None) -> Mechanism | None:
+    """The mechanism that is named, or implied by a budget of epsilon; None: no privacy."""
+    mechanism = _named_mechanism(config, profile)
     if mechanism is not None and (config.epochs is not None or getattr(config, "batches", "") == "shuffled"):
         raise UserError(
             "Under privacy epsilon is spread over steps, and every row is in a minibatch by a chance of its "
@@ -33,8 +31,8 @@ def _named_mechanism(config: Training, profile: Profile | None) -> Mechanism | N
         raise UserError("An epsilon is set, and privacy 'none': leave one of them out.")
     if config.privacy in ("none", "auto"):
         budget = config.epsilon is not None or (profile is not None and _column(profile) is not None)
-        return MECHANISMS.make("record") if budget and config.privacy == "auto" else None
-    return MECHANISMS.make(config.privacy)
+        return RECORD_LEVEL if budget and config.privacy == "auto" else None
+    return mechanism(config.privacy)
 
 
 def private_settings(config: Training) -> PrivacySettings:
@@ -76,7 +74,7 @@ def privacy_remarks(
     config: Training, mechanism: Mechanism | None, method: Method, ledger: Ledger, rows: Array
 ) -> Iterator[str]:
     """Settings of privacy that have no effect, and a delta that is too large."""
-    server = mechanism is not None and mechanism.server is not None
+    server = mechanism is not None and not mechanism.rows
     if "clip_quantile" in config.model_fields_set and not server:
         yield "Setting 'clip_quantile' has no effect: it is of clients' deltas, with privacy 'client'."
     if mechanism is None:

@@ -115,12 +115,12 @@ def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> loss
 def method_of(config: Training, own: CustomParts, mechanism: Mechanism | None = None) -> methods.Method:
     """The method of the settings with all that they put on top of it."""
     method = methods.make(own.method or config.method, config.options, config.extrapolation)
-    private = mechanism is not None and mechanism.client is not None
+    private = mechanism is not None and mechanism.rows
     if private and method.facts.private_options and own.method is None:
         options = {**dict(method.facts.private_options), **config.options}  # those are its defaults then
         method = methods.make(config.method, options, config.extrapolation)
-    if mechanism is not None and mechanism.client is not None:
-        method = privacy.protect_rows(method, mechanism, config.clip)
+    if private:
+        method = privacy.protect_rows(method, config.clip)
     method = methods.with_momentum(method, config.client_momentum, config.weight_decay)
     server = methods.server_optimizer(config.server_optimizer)
     if server:

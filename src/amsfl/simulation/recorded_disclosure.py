@@ -4,7 +4,7 @@ from pathlib import Path
 
 from amsfl.data.read_table import is_table
 from amsfl.planning.planner import policy_of
-from amsfl.privacy import MECHANISMS
+from amsfl.privacy import RECORD_LEVEL
 from amsfl.privacy.disclosure import Leaf, leaves, on_flower
 from amsfl.record import read_run
 from amsfl.record.fingerprint import refuse_recorded_code
@@ -23,13 +23,13 @@ def leaves_of(folder: Path) -> list[Leaf]:
     config: Training = serve_config(record.settings) if real else make_config(record.settings)
     mechanism = mechanism_of(config)
     if mechanism is None and any(each.epsilon for each in record.rounds[:1]):
-        mechanism = MECHANISMS.make("record")  # by a table's column of budgets
-    rows = mechanism is not None and mechanism.client is not None
+        mechanism = RECORD_LEVEL  # by a table's column of budgets
+    rows = mechanism is not None and mechanism.rows
     method = method_of(config, CustomParts(), mechanism)
     reads = takes_readings(config, method, policy_of(config, method))
     table = is_table(config.data) and config.impute in ("indicator", "shared")
     more = list[Leaf]()
     if isinstance(config, ServeConfig):
         more = on_flower(reads, rows, config.evaluate_clients)
-    clients = mechanism is not None and mechanism.server is not None
+    clients = mechanism is not None and not mechanism.rows
     return leaves(method, reads, rows, table, clients, not real) + more

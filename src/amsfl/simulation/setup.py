@@ -109,7 +109,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         raise UserError(f"A cohort of {config.cohort} does not fit {clients} clients; lower --cohort{more}.")
     check_ledger(config, clients)
     profiles = [clock.profile(each.profile, clients, each.seed, names) for each in configs]
-    mechanism = mechanism_of(config, profiles[0], own.privacy)
+    mechanism = mechanism_of(config, profiles[0])
     method = method_of(config, own, mechanism)
     policy = planner.policy_of(config, method, own.policy)
     end = shared_round_end(configs, method, config.cohort or clients, own.round_end)
@@ -160,13 +160,13 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
                 configs, policies, profiles, job.shards.size, strict=True
             )
         ]
-    if mechanism is not None and mechanism.server is not None:
+    if mechanism is not None and not mechanism.rows:
         noises = {ledger.exposures[0].noise for ledger in ledgers}
         if len(noises) > 1:
             raise UserError(
                 "Trials of a batch share the noise on their sums: run them in batches of their own."
             )
-        on_sums = mechanism.server(private_settings(config), noises.pop(), part, clients)
+        on_sums = privacy.private_sum(private_settings(config), noises.pop(), part, clients)
         method = privacy.protect_clients(method, on_sums)
     if method.private_rows:
         job = job._replace(noise=np.array([[each.noise for each in one.exposures] for one in ledgers]))

@@ -16,18 +16,18 @@ from amsfl.flower import messages
 from amsfl.flower.client import client_state, local_round, private_steps
 from amsfl.flower.client.local_round import Trainer
 from amsfl.flower.client.privacy_ledger import SiteLedger
-from amsfl.flower.client.site_policy import SitePolicy, logged, site_name, site_policy
+from amsfl.flower.client.site_policy import logged, site_name, site_policy
 from amsfl.flower.client.step_loop import LocalTask, pace_of
 from amsfl.methods import Method
-from amsfl.privacy import MECHANISMS, Mechanism, protect_rows
+from amsfl.privacy import protect_rows
 
 SPENDS = {name: name.replace("_", "-") for name in SPENDING}  # as node-configs spell it
 MakeTrainer = Callable[[Context], Trainer]
 SPEED = "amsfl-speed"  # in Flower's context
 LONG = 5.0  # seconds; after a first step of that length, in which some compile, there is no second
 ASK = {"model": bool, "seed": int, "probe": bool, "batch": int, "privacy": str, "clip": float}  # a hello
-T = TypeVar("T", Method, Transmit, Mechanism)
-Own = Sequence[Method | Transmit | Mechanism]  # of the user's own, found by their names
+T = TypeVar("T", Method, Transmit)
+Own = Sequence[Method | Transmit]  # of the user's own, found by their names
 
 
 def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
@@ -72,7 +72,7 @@ def client_app(make: MakeTrainer, own: Own = ()) -> ClientApp:
             policy.check(order, model, context.run_id, train=False)
             if not policy.scores or policy.private or order.terms is not None:
                 raise UserError("This site keeps its rows private: scores of them do not leave.")
-            ledger_of(context, policy, own).check_open(order.run)
+            SiteLedger(context, policy).check_open(order.run)
             trainer = make(context)
             trainer.begin(order, model, method_of(order, own))
             scored = trainer.evaluate(trainer.from_numpy(model.anchor)) or {}
@@ -91,17 +91,14 @@ def received(message: Message, entry: dict[str, Any]) -> tuple[messages.Order, m
     return order, model
 
 
-def ledger_of(context: Context, policy: SitePolicy, own: Own) -> SiteLedger:
-    return SiteLedger(context, policy, lambda name: mechanism_of(name, own))
-
-
 def introduce(ask: Mapping[str, Any], context: Context, make: MakeTrainer, own: Own) -> messages.Hello:
     """Who this client is, and how long a step takes it."""
     policy, private, why = site_policy(context), None, ""
     policy.check_hello(context.run_id, ask.get("privacy", ""), ask.get("clip", 0.0))
     if ask.get("privacy"):
-        private = mechanism_of(ask["privacy"], own).client._replace(clip=ask["clip"])
-    ledger = ledger_of(context, policy, own)
+        check_rows(ask["privacy"])
+        private = RowPrivacy(ask["clip"])
+    ledger = SiteLedger(context, policy)
     closed = policy.private or ledger.closed()
     node: Any = context.node_config
     speed: Any = node.get("known-step-seconds", 0.0)
@@ -168,12 +165,13 @@ def work(
     started, policy, terms = time.monotonic(), site_policy(context), order.terms
     policy.check(order, model, context.run_id)
     order = order._replace(time_limit=min(order.time_limit, policy.most_seconds))
-    ledger, look = ledger_of(context, policy, own), None
+    ledger, look = SiteLedger(context, policy), None
     if terms is None:
         ledger.check_open(order.run)
     method = method_of(order, own)
     if terms is not None:
-        method = protect_rows(method, mechanism_of(terms.mechanism, own), terms.clip)
+        check_rows(terms.mechanism)
+        method = protect_rows(method, terms.clip)
     with private_steps.silent(terms is not None):
         trainer = make(context)
     if order.own_optimizer or trainer.own_optimizer:
@@ -217,14 +215,12 @@ def method_of(order: messages.Order, own: Own) -> Method:
     return method._replace(transmit=way or method.transmit)
 
 
-def mechanism_of(name: str, own: Own) -> Any:
-    """The client's own mechanism of that name, else one that is installed here; it must protect rows."""
-    mechanism = own_thing(MECHANISMS, name, own) or MECHANISMS.make(name)
-    if mechanism.client is None:
+def check_rows(mechanism: str) -> None:
+    """Whether it is the mechanism that protects rows, which is all that clients know."""
+    if mechanism != "record":
         raise UserError(
-            f"The privacy mechanism {name!r} has no part at clients: the server must not order it."
+            f"The privacy mechanism {mechanism!r} has no part at clients: the server must not order it."
         )
-    return mechanism
 
 
 def own_thing(kind: Kind[T], name: str, own: Own, links: list[str] | None = None) -> T | None:

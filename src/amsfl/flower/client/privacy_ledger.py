@@ -24,7 +24,7 @@ from amsfl.core import UserError
 from amsfl.flower.client import client_state
 from amsfl.flower.client.site_policy import SitePolicy, site_folder, site_name
 from amsfl.flower.messages import SPENT, Order
-from amsfl.privacy import Event, Mechanism
+from amsfl.privacy import Event, poisson_gaussian
 from amsfl.record import read_sealed, write_sealed
 from amsfl.record.disk import make_folder, safe_name
 
@@ -40,7 +40,6 @@ class LedgerEntry(NamedTuple):
     chance: float  # that a row is in a minibatch
     noise: float
     steps: int
-    mechanism: str = "record"
 
     @property
     def event(self) -> Event:
@@ -51,10 +50,10 @@ Entries = Mapping[str, LedgerEntry]  # by Flower's run and the server's name; of
 
 
 class SiteLedger:
-    """The privacy ledger of the site that a context belongs to; `find` gives a mechanism by its name."""
+    """The privacy ledger of the site that a context belongs to."""
 
-    def __init__(self, context: Context, policy: SitePolicy, find: Callable[[str], Mechanism]):
-        self.policy, self.find, self.path = policy, find, _path(context)
+    def __init__(self, context: Context, policy: SitePolicy):
+        self.policy, self.path = policy, _path(context)
         self.kept = bool(context.node_config.get("state-dir"))
         self.flower, self.state, self.spending = str(context.run_id), context.state, 0
 
@@ -63,7 +62,7 @@ class SiteLedger:
         terms = order.terms
         assert terms is not None
         chance = sampling.share(sampling.chance(order.batch, rows))
-        agreed = LedgerEntry(terms.epsilon, terms.delta, chance, terms.noise, 0, terms.mechanism)
+        agreed = LedgerEntry(terms.epsilon, terms.delta, chance, terms.noise, 0)
         key = self._key(order.run)
         with self._locked():
             entries = dict(self.read())
@@ -108,16 +107,9 @@ class SiteLedger:
         return None if own is None else max(own - self.spent(self.read()), 0.0)
 
     def spent(self, entries: Entries) -> float:
-        """Epsilon of all runs together, at the site's delta.
-
-        Runs of one mechanism compose by its account; several mechanisms share delta, and epsilons add up.
-        """
-        events: dict[str, tuple[Event, ...]] = {}
-        for entry in entries.values():
-            if entry.steps:
-                events[entry.mechanism] = (*events.get(entry.mechanism, ()), entry.event)
-        share = self.policy.delta / max(len(events), 1)
-        return sum(self.find(name).account(each, share) for name, each in events.items())
+        """Epsilon of all runs together, at the site's delta."""
+        events = tuple(entry.event for entry in entries.values() if entry.steps)
+        return poisson_gaussian(events, self.policy.delta)
 
     def closed(self, run: str = "") -> bool:
         """Whether nothing raw may leave: a private step was taken, and the policy does not allow both.
@@ -147,7 +139,7 @@ class SiteLedger:
     def _fits(self, entries: Entries, run: str) -> bool:
         same = [*of_name(entries, run).values()]  # but for their steps, see spend()
         entry = same[0]._replace(steps=sum(each.steps for each in same))
-        if entry.epsilon and self.find(entry.mechanism).account((entry.event,), entry.delta) > entry.epsilon:
+        if entry.epsilon and poisson_gaussian((entry.event,), entry.delta) > entry.epsilon:
             return False
         limits = (self.policy.epsilon_run, of_flower(entries, self.flower)), (self.policy.epsilon, entries)
         return all(most is None or self.spent(part) <= most for most, part in limits)

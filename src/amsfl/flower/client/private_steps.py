@@ -32,7 +32,7 @@ def gradient(trainer: Any, private: RowPrivacy, noise: float, batch: int, x: Any
     length = safe_sum.norms(total.astype(float)[None])[0]
     if not safe_sum.is_safe(length, len(places), private.clip):
         total = np.zeros_like(total)
-    drawn = private.noise(lambda _: system_random.normal(len(x)), noise * private.clip)
+    drawn = noise * private.clip * system_random.normal(len(x))
     return trainer.from_numpy(((total + drawn) / min(batch, trainer.rows)).astype(np.float32))
 
 

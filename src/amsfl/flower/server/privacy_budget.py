@@ -33,8 +33,8 @@ class PrivacyBudget:
         self.config, self.policy, self.mechanism = config, policy, mechanism
         self.settings = private_settings(config)
         self.part = min((config.cohort or config.clients) / config.clients, 1.0)
-        self.rows = mechanism is not None and mechanism.client is not None  # rows are private
-        self.clients = mechanism is not None and mechanism.server is not None  # whole clients are private
+        self.rows = mechanism is not None and mechanism.rows  # rows are private
+        self.clients = mechanism is not None and not mechanism.rows  # whole clients are private
         self.ledger = NOTHING
 
     def check(self, method: Method, end: RoundEnd) -> None:
@@ -48,11 +48,11 @@ class PrivacyBudget:
 
     def protect(self, method: Method) -> Method:
         """The method whose server keeps whole clients private, where the mechanism does that."""
-        if self.mechanism is None or self.mechanism.server is None:
+        if not self.clients:
             return method
         self._open(Clients(np.zeros(0, np.int64), None, self.part, 0))
         noise = self.ledger.exposures[0].noise
-        private = self.mechanism.server(self.settings, noise, self.part, self.config.clients)
+        private = privacy.private_sum(self.settings, noise, self.part, self.config.clients)
         return privacy.protect_clients(method, private)
 
     def _open(self, clients: Clients) -> None:
@@ -105,7 +105,7 @@ class PrivacyBudget:
         if self.mechanism is None:
             return None
         share = self.settings.share(state.round, state.elapsed) if self.policy.readings else None
-        return self.mechanism.allowance(self.ledger, state.ordered_steps, share)
+        return privacy.pace(self.ledger, state.ordered_steps, share)
 
     def draw_cohort(self, state: ServerState, free: set[int]) -> Any:
         """A cohort that keeps whole clients private: each in by the same chance, whoever else is; those who
@@ -115,15 +115,15 @@ class PrivacyBudget:
 
     def with_terms(self, order: messages.Order) -> messages.Order:
         """The order with the terms of privacy, where the mechanism has any."""
-        if self.mechanism is None or self.mechanism.terms is None:
+        if not self.rows:
             return order
-        return order._replace(terms=self.mechanism.terms(self.settings, self.ledger, order.client))
+        return order._replace(terms=privacy.terms(self.settings, self.ledger, order.client))
 
     def question(self) -> dict[str, Any]:
         """What a hello is asked: clients that cannot take a private step say so."""
-        if self.mechanism is None or self.mechanism.client is None:
+        if not self.rows:
             return {}
-        return {"privacy": self.mechanism.name, "clip": self.settings.clip}
+        return {"privacy": "record", "clip": self.settings.clip}
 
     def count(self, state: ServerState, good: Iterable[AcceptedReply]) -> None:
         """Steps that were run: fewer than were asked for, or more, of orders that nobody here remembers."""

@@ -42,7 +42,7 @@ class FlowerServer:
 
     def __init__(self, grid: Grid, config: ServeConfig, options: ServerOptions = ServerOptions()):  # noqa: B008
         self.config, self.options, self.names = config, options, list[str]()
-        mechanism = mechanism_of(config, own=options.own.privacy)
+        mechanism = mechanism_of(config)
         method = method_of(config, options.own, mechanism)
         policy = policy_of(config, method, options.own.policy)
         self.end = round_end_of(config, method, config.cohort or config.clients, options.own.round_end)
