@@ -174,7 +174,7 @@ def test_plans_pace_what_is_left(tmp_path):
     table = tmp_path / "sites.csv"
     table.write_text("step_seconds,latency,epsilon\n0.01,0.1,1\n0.01,0.1,2\n0.03,0.1,1\n")
     given = SMALL | {"method": "amsfl", "clients": 3, "profile": str(table), "rounds": 10, "partition": "iid"}
-    with pytest.warns(Remark, match="polyak"):
+    with pytest.warns(Remark, match="Under privacy amsfl does without"):
         run = amsfl.run(**given)
     spent = list(run.summary.epsilon.values())
     assert spent[0] <= 1 and 1 < spent[1] <= 2 and spent[2] <= 1

@@ -55,7 +55,7 @@ def test_a_run_spends_what_it_has(tmp_path):
         "partition": "quantity:1",
     }
     given |= {"engine": "loop", "rounds": 3, "epsilon": 2.0}
-    with pytest.warns(amsfl.core.Remark, match="polyak"):
+    with pytest.warns(amsfl.core.Remark, match="Under privacy amsfl does without"):
         run = amsfl.run(out=tmp_path / "run", **given)
     assert all(1.6 < each <= 2 for each in run.summary.epsilon.values())
     rows, steps = run.parts.task.shards.size[0], np.array(list(run.summary.steps.values()))

@@ -135,7 +135,7 @@ class JaxEngine:
 
     def _typed(self, orders: Orders) -> Orders:
         floats = self.task.dtype
-        kinds = (np.int32, np.int32, floats, floats, np.int32, np.uint32, floats)
+        kinds = Orders(np.int32, np.int32, floats, floats, attackers=np.int32, largest=floats)
         return Orders(*map(np.asarray, orders, kinds))
 
     def _table(self, orders: Orders, number: int) -> JobTable:
