@@ -11,18 +11,17 @@ from amsfl.record import publish
 
 TORCH = '''"""The network in torch, its parameters from model.safetensors beside this file.
 
-    from model import encode, load
-    {outputs} = load()(encode(rows))  # rows: raw columns, a dict of lists or a data frame
-    {outputs} = load()(features)  # features: float32 [rows, {features}], encoded already
+    from model import load
+    {outputs} = load()(features)  # float32 [rows, {features}]: amsfl.portable.load(RUN).encode(rows)
 """
 
-{imports}from pathlib import Path
+from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
 
 {constants}
-{helpers}{encoder}
+{helpers}
 
 class Network(torch.nn.Module):
     def __init__(self):
@@ -43,7 +42,7 @@ def load(path=Path(__file__).with_name("model.safetensors")):
 SKLEARN = '''"""The model as a scikit-learn {kind}; needs amsfl, numpy and scikit-learn.
 
     from model import load
-    load().predict("new.csv")  # or a DataFrame of raw columns, or an array of features
+    load().predict("new.csv")  # or raw columns: a DataFrame or an array
 """
 
 from pathlib import Path
@@ -75,15 +74,13 @@ def export(model: PortableModel, to: str, where: Path) -> list[str]:
 
 def torch_files(model: PortableModel) -> dict[str, bytes]:
     """model.py: a module whose state_dict is model.safetensors. torch.save would be a pickle."""
-    from amsfl.portable.to_torch import ENCODER, IMPORTS, called, helpers, module
+    from amsfl.portable.to_torch import called, helpers, module
 
     shift, scale = model.amount or (0.0, 1.0)
     constants, returned = f"CLASSES = {model.classes!r}", "x"
     if not model.classes:  # in double precision: a shift may be far larger than what it is added to
         constants, returned = f"SHIFT, SCALE = {shift!r}, {scale!r}", "x[:, 0].double() * SCALE + SHIFT"
     code = TORCH.format(
-        imports=IMPORTS if model.recipe else "",
-        encoder=ENCODER if model.recipe else "",
         features=len(model.features),
         outputs="logits" if model.classes else "predictions",
         constants=constants,
@@ -97,11 +94,9 @@ def torch_files(model: PortableModel) -> dict[str, bytes]:
 
 def onnx_files(model: PortableModel) -> dict[str, bytes]:
     need("onnx", "export", "Writing ONNX")
-    from amsfl.portable.raw_onnx import raw_graph
     from amsfl.portable.to_onnx import graph
 
-    raw = {"model-raw.onnx": raw_graph(model, model.recipe)} if model.recipe else {}
-    return {"model.onnx": graph(model)} | raw
+    return {"model.onnx": graph(model)}
 
 
 def sklearn_files(model: PortableModel) -> dict[str, bytes]:

@@ -13,20 +13,14 @@ from amsfl.portable.compute import VARIANCE_FLOOR
 from amsfl.portable.model import PortableModel
 from amsfl.portable.network import LayerSpec
 
-OPSET, ML_OPSET, IR = 17, 3, 8  # old enough for the runtimes that people have
-INNER = "amsfl/"  # before names of values within the graph: inputs may be called anything else
+OPSET, IR = 17, 8  # old enough for the runtimes that people have
+INNER = "amsfl/"  # before names of values within the graph
 
 
 def graph(model: PortableModel) -> bytes:
-    """Encoded features in."""
-    net = Graph()
-    wide = len(model.features)
-    inputs = [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["rows", wide])]
-    return finish_graph(net, model, "features", inputs)
-
-
-def finish_graph(net: "Graph", model: PortableModel, value: str, inputs: list[Any]) -> bytes:
-    """The layers behind a value that holds the features, and the file."""
+    """The whole file."""
+    net, value = Graph(), "features"
+    inputs = [helper.make_tensor_value_info(value, TensorProto.FLOAT, ["rows", len(model.features)])]
     for name, array in sorted(model.tensors.items()):  # the same file whatever order they were loaded in
         net.constants[INNER + name] = numpy_helper.from_array(array, INNER + name)
     kept, last = "", "logits" if model.classes else "outputs"
@@ -52,7 +46,7 @@ def finish_graph(net: "Graph", model: PortableModel, value: str, inputs: list[An
         [helper.make_tensor_value_info(name, kind, ["rows", many]) for name, (kind, many) in made_of.items()],
         constants,
     )
-    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", ML_OPSET)]
+    opsets = [helper.make_opsetid("", OPSET)]
     made_model = helper.make_model(described, opset_imports=opsets, producer_name="amsfl", ir_version=IR)
     helper.set_model_props(made_model, {"classes": "\n".join(model.classes)})
     return bytes(made_model.SerializeToString())
