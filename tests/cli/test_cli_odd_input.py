@@ -14,7 +14,6 @@ import typer
 from federation_small import python
 from typer.testing import CliRunner
 
-import amsfl.data
 from amsfl.cli.app import app
 from amsfl.data import load
 
@@ -61,7 +60,7 @@ def call(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
     for place in ("load_nslkdd", "load_synth"):
-        monkeypatch.setattr(amsfl.data, place, lambda *_, **__: digits)
+        monkeypatch.setattr(f"amsfl.data.sources.{place}", lambda *_, **__: digits)
     monkeypatch.setattr("amsfl.engines.make", lambda *_, **__: engine)
     for place in ("amsfl.study.open_folder", "amsfl.flower.deploy.run.deal"):
         try:

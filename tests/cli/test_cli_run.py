@@ -134,14 +134,6 @@ def test_negative_times(call, tmp_path):
     )
 
 
-def test_nan_in_the_data(call, table):
-    lines = table.read_text().splitlines()
-    lines[7] = "nan," + lines[7].split(",", 1)[1]
-    table.with_name("nan.csv").write_text("\n".join(lines))
-    command = ("run", "--data", table.with_name("nan.csv"), "--impute", "refuse")
-    refused(call(*command), "line 8, column 'age' is empty")
-
-
 def test_a_damaged_checkpoint(call):
     call("run", "--data", "digits", *QUICK, "--out", "here")
     path = Path("here/checkpoint.safetensors")

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from amsfl.core import UserError
 from amsfl.data import catalogue, load, nslkdd
 from amsfl.data.dataset import random_stream, split
-from amsfl.data.nslkdd_schema import CLASSES, FEATURES, NUMERIC, VOCABULARY, encode
+from amsfl.data.nslkdd import CLASSES, FEATURES, NUMERIC, VOCABULARY, encode
 from amsfl.data.nslkdd_synth import KINDS, NOTE, SHARES, generate
-from amsfl.data.read_table import read_file
+from amsfl.data.read_table import read_table
 
 
 @settings(max_examples=60, deadline=None)
@@ -74,7 +74,7 @@ def test_unknown_source_names_the_nearest() -> None:
 
 
 def test_a_folder_without_tables_is_called_so(tmp_path: Path) -> None:
-    for read in (load, read_file):
+    for read in (load, read_table):
         with pytest.raises(UserError, match=r"older .*has no tables"):
             read(str(tmp_path))
 

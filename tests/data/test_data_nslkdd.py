@@ -10,7 +10,7 @@ import pytest
 
 from amsfl.core import UserError
 from amsfl.data import load, nslkdd
-from amsfl.data.nslkdd_schema import CLASSES, COLUMNS, FEATURES, LOG, VOCABULARY, RawTraffic, encode, labels
+from amsfl.data.nslkdd import CLASSES, COLUMNS, FEATURES, LOG, VOCABULARY, RawTraffic, encode, labels
 
 real = pytest.mark.skipif(
     not os.environ.get("AMSFL_DATA_DIR"), reason="AMSFL_DATA_DIR does not name a folder with NSL-KDD"

@@ -13,7 +13,7 @@ import amsfl
 from amsfl import methods, portable
 from amsfl.core import UserError
 from amsfl.data import Dataset
-from amsfl.data.generated import load_images, load_texts
+from amsfl.data.named import load_images, load_texts
 from amsfl.engines import Orders, make, models, task
 from amsfl.portable.compute import logits
 from amsfl.portable.export import export

@@ -16,10 +16,10 @@ from amsfl import portable
 from amsfl.cli.app import app
 from amsfl.core import DiskError, UserError
 from amsfl.data import load
-from amsfl.data.nslkdd_schema import COLUMNS, NUMERIC, VOCABULARY, RawTraffic, recipe
-from amsfl.data.nslkdd_schema import encode as encode_rows
-from amsfl.data.preprocessing import encode
-from amsfl.data.raw_table import from_frame
+from amsfl.data.features import encode
+from amsfl.data.nslkdd import COLUMNS, NUMERIC, VOCABULARY, RawTraffic, recipe
+from amsfl.data.nslkdd import encode as encode_rows
+from amsfl.data.read_table import by_recipe, read_table
 from amsfl.engines.models import make
 from amsfl.portable.network import shapes
 
@@ -34,7 +34,8 @@ def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 def rows_of(result: Any) -> Any:
-    return result.parts.data.evals["holdout"][0]
+    """Raw pixels, as digits has them."""
+    return result.parts.data.evals["holdout"][0] * 16
 
 
 def loaded(path: Path) -> Any:
@@ -49,7 +50,14 @@ def test_every_library_has_the_same_logits(trained: Any, tmp_path: Path) -> None
     where, result = trained
     x = rows_of(result)
     expected = result.logits(x)
-    np.testing.assert_allclose(portable.load(where, "last").logits(x), expected, atol=1e-5)
+    model = portable.load(where, "last")
+    np.testing.assert_allclose(model.logits(x), expected, atol=1e-5)
+    frame = dict(zip(model.features, x.T, strict=True))  # arrays and frames mean the same
+    np.testing.assert_array_equal(model.logits(frame), model.logits(x))
+    features = model.encode(x)
+    np.testing.assert_array_equal(features, result.parts.data.evals["holdout"][0])
+    with pytest.raises(UserError, match="times as large"):
+        model.predict(features)
     for to in ("sklearn", "torch", "onnx"):
         done = CliRunner().invoke(
             app, ["export", str(where), "--to", to, "--which", "last", "--out", str(tmp_path / to)]
@@ -61,12 +69,12 @@ def test_every_library_has_the_same_logits(trained: Any, tmp_path: Path) -> None
     assert classifier.score(x, digits) == pytest.approx(result.accuracy)
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(str(tmp_path / "onnx" / "model.onnx"))
-    logits, chances = session.run(None, {"features": x})
+    logits, chances = session.run(None, {"features": features})
     np.testing.assert_allclose(logits, expected, atol=1e-5)
     np.testing.assert_allclose(chances, result.predict_proba(x), atol=1e-5)
     torch = pytest.importorskip("torch")
     with torch.no_grad():
-        found = loaded(tmp_path / "torch" / "model.py")(torch.from_numpy(x)).numpy()
+        found = loaded(tmp_path / "torch" / "model.py")(torch.from_numpy(features)).numpy()
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
@@ -106,7 +114,7 @@ def test_the_best_and_the_last_round_survive_a_stop(tmp_path: Path) -> None:
     scores = [each.metrics["holdout"]["accuracy"] for each in whole.rounds]
     assert whole.best is not None
     assert whole.best.round == 1 + int(np.argmax(scores)) and whole.best.score == max(scores)
-    x, y = whole.parts.data.evals["holdout"]
+    x, y = rows_of(whole), whole.parts.data.evals["holdout"][1]
     names = np.array(whole.parts.data.classes)[y]
     best = portable.load(tmp_path / "whole", "best")
     assert (best.predict(x) == names).mean() == pytest.approx(max(scores))
@@ -161,7 +169,7 @@ def test_nslkdd_is_the_same_recipe_as_data() -> None:
     columns = dict(zip(NUMERIC, numeric.T.tolist(), strict=True)) | dict(
         zip(VOCABULARY, words.T.tolist(), strict=True)
     )
-    table = from_frame({name: columns[name] for name in COLUMNS})
+    table = read_table({name: columns[name] for name in COLUMNS}, by_recipe(recipe()))
     expected = encode_rows(RawTraffic(numeric, words, np.array(["normal"] * 40)))
     np.testing.assert_allclose(encode(recipe(), table), expected, atol=1e-6)
 
@@ -187,13 +195,12 @@ def test_features_on_another_scale_are_the_same_problem(tmp_path: Path) -> None:
     ways = {}
     for factor in (1.0, 64.0, 1 / 64):
         x = {name: (np.float32(factor) * rows, y) for name, (rows, y) in data.evals.items()}
-        moved = data._replace(name="moved", x=np.float32(factor) * data.x, evals=x)
+        moved = data._replace(name="moved", x=np.float32(factor) * data.x, evals=x, recipe=None)
         out = tmp_path / f"{factor:g}"
         result = amsfl.run(method="amsfl", dataset=moved, out=out, **common)
         ways[factor] = [record.steps for record in result.rounds]
-        np.testing.assert_allclose(
-            portable.load(out, "last").logits(rows_of(result)), result.logits(rows_of(result)), atol=1e-4
-        )
+        rows = moved.evals["holdout"][0]
+        np.testing.assert_allclose(portable.load(out, "last").logits(rows), result.logits(rows), atol=1e-4)
     # later rounds go by rounding, which differs from processor to processor
     assert ways[64.0][0] == ways[1 / 64][0] == ways[1.0][0]
 

@@ -21,6 +21,7 @@ TINY["settings"] = {"engine": "loop", "steps": 4, "lr": 0.5}
 
 
 LINE = TINY | {"settings": {"engine": "loop", "steps": 4, "lr": 0.1}}
+GROUPED = {"clients": None}  # where groups name them
 
 
 @pytest.mark.slow
@@ -41,16 +42,16 @@ def test_groups_are_the_clients() -> None:
     x = rng.normal(3, 2, (90, 3))
     y = np.where(x[:, 0] > 3, "high", "low")
     site = np.array(["north"] * 60 + ["south"] * 29 + ["tiny"])
-    fitted = amsfl.FederatedClassifier(**TINY).fit(x, y, groups=site)
+    fitted = amsfl.FederatedClassifier(**TINY | GROUPED).fit(x, y, groups=site)
     assert list(fitted.summary_.steps) == ["north", "south", "tiny"]
     assert fitted.classes_.tolist() == ["high", "low"] and fitted.score(x, y) > 0.8
     assert fitted.predict_proba(x).shape == (90, 2)
     np.testing.assert_allclose(fitted.shift_, x.mean(axis=0))
     np.testing.assert_allclose(fitted.scale_, x.std(axis=0))
-    again = amsfl.FederatedClassifier(**TINY).fit(x, y, groups=site)
+    again = amsfl.FederatedClassifier(**TINY | GROUPED).fit(x, y, groups=site)
     np.testing.assert_array_equal(again.predict_proba(x), fitted.predict_proba(x))
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        amsfl.FederatedClassifier(**TINY).fit(x, y, groups=site[:5])
+        amsfl.FederatedClassifier(**TINY | GROUPED).fit(x, y, groups=site[:5])
 
 
 def test_numbers_in_their_own_units() -> None:
@@ -59,7 +60,7 @@ def test_numbers_in_their_own_units() -> None:
     x = rng.normal(3, 2, (90, 3))
     y = 5_000 + 200 * x[:, 0] - 30 * x[:, 1]
     site = np.array(["north"] * 60 + ["south"] * 29 + ["tiny"])
-    fitted = amsfl.FederatedRegressor(**LINE | {"rounds": 60}).fit(x, y, groups=site)
+    fitted = amsfl.FederatedRegressor(**LINE | GROUPED | {"rounds": 60}).fit(x, y, groups=site)
     amount = fitted.model_.amount
     assert amount == pytest.approx((y.mean(), y.std())) and list(fitted.summary_.steps) == [
         "north",
@@ -75,7 +76,7 @@ def test_names_beside_numbers_are_sites_and_no_classes() -> None:
     x = np.arange(12.0).reshape(12, 1)
     y = np.arange(12) > 5
     mixed = np.array([1, "Oslo", 2.5] * 4, object)
-    fitted = FederatedClassifier(**TINY).fit(x, y.astype(object), groups=mixed)
+    fitted = FederatedClassifier(**TINY | GROUPED).fit(x, y.astype(object), groups=mixed)
     assert list(fitted.summary_.steps) == ["1", "2.5", "Oslo"] and fitted.classes_.dtype == bool
     dates = np.array(["2024-01-31", "2025-01-31"] * 6, "datetime64[D]")
     assert fitted.fit(x, dates).classes_.tolist() == sorted(set(dates.tolist()))
@@ -127,7 +128,7 @@ def test_frames_with_words_and_gaps() -> None:
     words = ["red", "blue", None, "red"] * 20
     frame = pandas.DataFrame({"w": words, "n": [1.0, None, 3.0, 4.0] * 20, "flag": [True, False] * 40})
     y = np.array(["warm" if word == "red" else "cold" for word in words])
-    fitted = FederatedClassifier(**TINY | {"rounds": 20}).fit(frame, y, groups=["a", "b"] * 40)
+    fitted = FederatedClassifier(**TINY | GROUPED | {"rounds": 20}).fit(frame, y, groups=["a", "b"] * 40)
     assert fitted.score(frame, y) == 1
     new = pandas.DataFrame({"w": ["red", None], "n": [2.0, None], "flag": [1, 0]})
     assert fitted.predict(new).tolist() == ["warm", "cold"]

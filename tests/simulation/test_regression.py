@@ -80,7 +80,7 @@ def test_what_a_label_is_taken_for() -> None:
 def test_mistakes_of_a_label_are_sentences() -> None:
     with pytest.raises(UserError, match="nothing to predict"):
         told({"y": [7.5] * 20}, task="regression")
-    with pytest.raises(UserError, match=r"Line 4, column 'y' is 'o\.5', and numbers.*--missing=o\.5"):
+    with pytest.raises(UserError, match=r"Row 4, column 'y' is 'o\.5', and numbers.*--missing=o\.5"):
         told({"y": ["1.5", "2.5", "3.5", "o.5"] + [f"{i}.25" for i in range(90)]})
     with pytest.raises(UserError, match="--task regression"):
         told({"y": [str(i) for i in range(30)]}, task="classification")
@@ -116,7 +116,7 @@ def test_engines_agree_and_scores_are_scikit_learns(table: Path, loss: str) -> N
     loop, lanes = (amsfl.run(**settings | {"engine": engine}) for engine in ("loop", "jax"))
     np.testing.assert_allclose(loop.params, lanes.params, atol=2e-6)
     x, y = rows(table)
-    guess = loop.predict(x)
+    guess = loop.model.named(loop.model.outputs(x))
     for result in (loop, lanes):
         found = result.summary.metrics["holdout"]
         assert found["r2"] == pytest.approx(r2_score(y, guess), abs=1e-5)
@@ -156,10 +156,10 @@ def test_one_step_by_hand() -> None:
 def test_predictions_and_exports_are_in_the_users_units(table: Path, tmp_path: Path) -> None:
     settings = NUMBER | {"data": str(table), "label": "rent", "model": "mlp:6", "rounds": 3}
     result = amsfl.run(out=tmp_path / "run", **settings)
-    x, _ = rows(table)
-    expected = result.predict(x)
+    model, x = portable.load(tmp_path / "run", "last"), rows(table)[0]
+    expected = result.predict(str(table))
     assert expected.dtype == np.float64 and 1_000_000 < expected.mean() < 1_002_000
-    np.testing.assert_allclose(portable.load(tmp_path / "run", "last").predict(x), expected, atol=1e-2)
+    np.testing.assert_allclose(model.predict(str(table)), expected, atol=1e-2)
     for to in ("sklearn", "torch", "onnx"):
         done = CliRunner().invoke(
             app, ["export", str(tmp_path / "run"), "--to", to, "--which", "last", "--out", str(tmp_path / to)]
@@ -167,18 +167,20 @@ def test_predictions_and_exports_are_in_the_users_units(table: Path, tmp_path: P
         assert done.exit_code == 0, done.output
     scale = result.parts.data.amount.scale
     near = {"rtol": 0, "atol": 1e-5 * scale}
-    np.testing.assert_allclose(loaded(tmp_path / "sklearn" / "model.py").predict(x), expected, **near)
+    regressor = loaded(tmp_path / "sklearn" / "model.py")
+    np.testing.assert_allclose(regressor.predict(str(table)), expected, **near)
+    expected = model.named(model.outputs(x))
     runtime = pytest.importorskip("onnxruntime")
     session = runtime.InferenceSession(str(tmp_path / "onnx" / "model.onnx"))
     outputs, numbers = session.run(None, {"features": x})
-    np.testing.assert_allclose(outputs, result.logits(x), atol=1e-5)
+    np.testing.assert_allclose(outputs, model.outputs(x), atol=1e-5)
     np.testing.assert_allclose(numbers[:, 0], expected, **near)
     torch = pytest.importorskip("torch")
     with torch.no_grad():
         found = loaded(tmp_path / "torch" / "model.py")(torch.from_numpy(x)).numpy()
     np.testing.assert_allclose(found, expected, **near)
     with pytest.raises(UserError, match="no probabilities"):
-        result.predict_proba(x)
+        result.predict_proba(str(table))
     done = CliRunner().invoke(
         app, ["predict", str(tmp_path / "run"), str(table), "--out", str(tmp_path / "p.csv")]
     )

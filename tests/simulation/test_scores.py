@@ -15,13 +15,12 @@ from sklearn.utils.class_weight import compute_class_weight
 
 import amsfl
 from amsfl.core import UserError
-from amsfl.data.dataset import Dataset
-from amsfl.data.labels import class_weights
+from amsfl.data.dataset import Dataset, class_weights
 from amsfl.engines import devices, losses, models, task
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.outputs import outputs
+from amsfl.portable.class_scores import of_classes
 from amsfl.report import write
-from amsfl.simulation.class_scores import of_classes
 
 
 def unbalanced(rows: int = 120, **changes: Any) -> Dataset:

@@ -191,6 +191,11 @@ def test_mistakes_in_your_own_data_are_sentences(changes, sentence):
         amsfl.run(dataset=own_data(**changes), **SMALL)
 
 
+def test_features_without_names_are_numbered():
+    result = amsfl.run(dataset=own_data(features=()), **SMALL)
+    assert result.model.features == ("x0", "x1") and len(repr(result.model)) < 80
+
+
 def test_nan_in_your_own_data_is_named():
     data = own_data()
     data.x[7, 1] = np.nan

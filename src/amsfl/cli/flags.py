@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from amsfl.core import UserError
 from amsfl.core.records import Json, JsonMapping
-from amsfl.data.read_table import is_table
+from amsfl.data.paths import is_table
 from amsfl.methods import METHODS
 from amsfl.settings.definitions import Serving, Settings, Simulation, Training
 
@@ -22,7 +22,7 @@ TableFiles = Annotated[
 ]
 PANELS = {  # of --help: the flags that most people need first, then the others by topic
     "Most used": "data label method clients model rounds seconds target seed",
-    "Data": "data_dir client_column keep drop columns impute missing task binary partition feature_skew",
+    "Data": "data_dir client_column drop columns missing task binary partition feature_skew",
     "Method and steps": "options policy policy_options steps epochs lr lr_decay batch batches "
     "client_momentum weight_decay extrapolation server_optimizer loss class_weights",
     "Limits of a round": "budget",

@@ -60,9 +60,7 @@ def _about(kind: AnyKind, name: str, *between: str) -> list[str]:
     return [", ".join(options), *between, plain(line)]
 
 
-@flags.takes(
-    Training, only=("label", "client_column", "task", "drop", "keep", "columns", "missing", "impute")
-)
+@flags.takes(Training, only=("label", "client_column", "task", "drop", "columns", "missing"))
 def data(
     settings: Json,
     files: Annotated[

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from amsfl.data import Dataset, describe
+from amsfl.data.describe import is_own_table
 from amsfl.record import dumps
 
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON, nothing else")]
@@ -59,7 +60,9 @@ def any_terminal() -> None:
 
 
 def describe_data(data: Dataset, partition: str = "auto", stderr: bool = True) -> None:
-    """A table as it is read, before anything is trained on it."""
+    """A table as it is read, before anything is trained on it; on request data by name, too."""
+    if stderr and not is_own_table(data):
+        return
     out = screen(stderr)
     for line in describe(data, partition):
         out.print(plain(line), soft_wrap=True)

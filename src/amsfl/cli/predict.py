@@ -8,10 +8,8 @@ import typer
 
 from amsfl.cli.output import AsJson, plain, print_json, say
 from amsfl.core import Remark, UserError, nearest
-from amsfl.data.column_options import split_names
-from amsfl.data.raw_table import RawTable
-from amsfl.data.read_table import open_rows, site_files
-from amsfl.data.recipe import plural
+from amsfl.data.paths import site_files
+from amsfl.data.recipe import plural, split_names
 from amsfl.record import plain as plain_data
 from amsfl.record import read_run, write_atomically
 
@@ -43,9 +41,10 @@ def predict(
     from amsfl.portable.evaluation import has_labels
     from amsfl.portable.predictions import as_csv
 
-    model, table = portable.load(run, which), open_rows(rows)
+    model = portable.load(run, which)
+    table = model.read(str(rows))
     _check_apart(rows, out)
-    text, count = as_csv(model, table, _columns_to_repeat(table, keep))
+    text, count = as_csv(model, table, _columns_to_repeat(rows, keep) if keep else {})
     write_atomically(out, text)
     evaluation = None
     if has_labels(model, table):
@@ -140,14 +139,16 @@ def _check_apart(rows: Path, out: Path) -> None:
             )
 
 
-def _columns_to_repeat(table: RawTable, keep: str) -> dict[str, list[str]]:
+def _columns_to_repeat(rows: Path, keep: str) -> dict[str, list[str]]:
     """The columns asked for, as the file has them."""
-    columns = table.columns
-    names = split_names(keep, columns)
+    from amsfl.data.read_table import ReadingHints, read_table
+
+    words = read_table(str(rows), ReadingHints(lambda names: names)).frame
+    names = split_names(keep, words.columns)
     for name in names:
-        if name not in columns:
-            raise UserError(f"{table.name} has no column {name!r} to keep{nearest(name, list(columns))}.")
-    return {name: [cell or "" for cell in columns[name].text.to_pylist()] for name in names}
+        if name not in words:
+            raise UserError(f"{rows} has no column {name!r} to keep{nearest(name, words)}.")
+    return {name: words[name].fillna("").tolist() for name in names}
 
 
 def export(

@@ -15,7 +15,7 @@ from amsfl.cli.progress import watching
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.core.scores import describe_scores
-from amsfl.data.read_table import source_name
+from amsfl.data.paths import source_name
 from amsfl.record import Summary, holds_record
 from amsfl.record.fingerprint import CHANGEABLE, CODE, merge_settings
 from amsfl.settings.definitions import ROUNDS_AT_MOST, Simulation, Training

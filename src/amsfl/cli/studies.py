@@ -116,7 +116,7 @@ def report(
 
 SHOWN = ("score", "status", "rounds", "virtual_seconds", "seconds_to_target")  # the file has all
 LINES = 40
-WITH_COMMAS = ("class_weights", "columns", "drop", "keep", "missing", "robust", "transmit")  # in one value
+WITH_COMMAS = ("class_weights", "columns", "drop", "missing", "robust", "transmit")  # in one value
 
 
 @flags.takes(Training, Simulation)

@@ -50,8 +50,8 @@ EXTRAS = {  # of amsfl, by the package that is missing
     "mlflow": "mlflow",
     "onnx": "export",
     "openpyxl": "excel",
-    "pandas": "frames",
     "peft": "lora",
+    "pyarrow": "parquet",
     "tensorboard": "tensorboard",
     "torch": "torch",
     "transformers": "lora",
@@ -67,7 +67,7 @@ def missing(error: ModuleNotFoundError) -> str:
 
 
 def need(package: str, extra: str, what: str) -> Any:
-    """The package, or a sentence with what installs it: `need("pandas", "frames", "to_frame()")`."""
+    """The package, or a sentence with what installs it: `need("openpyxl", "excel", "Reading t.xlsx")`."""
     try:
         return import_module(package)
     except ImportError as error:

@@ -1,124 +1,223 @@
-"""One column of a table: numbers and dates that came typed, or text.
+"""One column's cells: numbers, dates in days since 1970, or words.
 
-A typed number stays what it is. Only text is read by a spelling (spelling.py), once for every distinct word.
+Text is read as what all of its cells fit. Where they fit two readings that differ (1,234 or 03/04/2024),
+nobody guesses: the message names both.
 """
 
-from collections.abc import Callable
-from functools import cached_property
-from typing import NamedTuple
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
+import pandas as pd
 
-from amsfl.data.dates import format_date
+from amsfl.core import UserError
+from amsfl.data.recipe import FORMS, whole
 
 Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int32]
-Mask = npt.NDArray[np.bool_]
+Values = npt.NDArray[Any]
 
-SOME = 100  # cells that are tried before all are
-MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "?")
-
-
-class Written(NamedTuple):
-    """What typed cells were before: text of several sites, each with a spelling of its own."""
-
-    text: pa.Array
-    spellings: tuple[str, ...]
-    unit: str
-
-
-class Cells:
-    """A column. `kind` is text, number, flag (a typed boolean) or date (typed, in days); null is a gap.
-
-    Text that a file's reader already took for numbers comes with a function that reads it again as text.
-    """
-
-    written: Written | None = None
-
-    def __init__(self, array: pa.Array, kind: str = "text", read_text: Callable[[], pa.Array] | None = None):
-        self.array, self.kind, self.read_text = array, kind, read_text
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    @property
-    def gaps(self) -> Mask:
-        return np.asarray(self.array.is_null())
-
-    @property
-    def numbers(self) -> Floats:
-        """Of typed columns: nan for a gap, days for dates."""
-        return np.asarray(self.array.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
-
-    @cached_property
-    def text(self) -> pa.Array:
-        """The cells as words; whole numbers without a point."""
-        if self.read_text is not None:
-            return self.read_text()
-        if self.kind == "text":
-            return self.array
-        if self.kind == "flag":
-            return pc.if_else(pc.equal(self.array, 1.0), "True", "False")
-        if self.kind == "date":
-            days = [None if np.isnan(day) else format_date(day, "iso") for day in self.numbers]
-            return pa.array(days, pa.string())
-        return self.array.cast(pa.string())
-
-    @cached_property
-    def _encoded(self) -> tuple[pa.Array, Codes]:
-        encoded = self.text.dictionary_encode()
-        codes = np.asarray(encoded.indices.fill_null(-1).to_numpy(), np.int32)
-        return encoded.dictionary, codes
-
-    @property
-    def vocabulary(self) -> pa.Array:
-        """The distinct words in the order of their first row."""
-        return self._encoded[0]
-
-    @cached_property
-    def words(self) -> list[str]:
-        return list(self.vocabulary.to_pylist())
-
-    @property
-    def codes(self) -> Codes:
-        """Each row's place in the vocabulary, -1 for a gap."""
-        return self._encoded[1]
-
-    def filter(self, mask: Mask) -> "Cells":
-        read_text = self.read_text
-        again = None if read_text is None else lambda: read_text().filter(pa.array(mask))
-        cells = Cells(self.array.filter(pa.array(mask)), self.kind, again)
-        if self.written is not None:
-            cells.written = self.written._replace(text=self.written.text.filter(pa.array(mask)))
-        return cells
-
-    @cached_property
-    def point(self) -> Floats | None:
-        """Text that is finite numbers with a decimal point throughout, without a look at single words."""
-        if self.kind != "text":
-            return None
-        try:
-            self.array[:SOME].cast(pa.float64())  # a cast that fails is slow
-            values = self.array.cast(pa.float64())
-        except pa.ArrowInvalid:
-            return None
-        numbers = np.asarray(values.to_numpy(zero_copy_only=False), np.float64)
-        return numbers if (np.isfinite(numbers) | self.gaps).all() else None
+GAPS = frozenset(("", "na", "n/a", "#n/a", "<na>", "nan", "nat", "null", "?"))  # in any capitals
+MARKS = GAPS | {  # among numbers and dates
+    *("-", "--", ".", "none", "missing", "unknown", "n.a.", "nd"),
+    *("#div/0!", "#name?", "#null!", "#num!", "#ref!", "#value!"),  # what Excel could not compute
+}
+FLAGS = {"true": 1.0, "false": 0.0}
+SAMPLE = 200  # words by which most columns of words are known for such
+ODD = 0.1  # share of cells that do not fit the others: below it they are typos, above it all are words
+WHOLE = 2.0**53  # from here on float64 does not hold every whole number
+DAY, EPOCH = 86_400, datetime(1970, 1, 1, tzinfo=UTC)
+DAY_MONTH = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[ T](\d{1,2}:\d{2}(?::\d{2})?))?")
 
 
-def join_cells(parts: list[Cells]) -> Cells:
-    """Columns one below the other; typed where all of them are. Numbers keep the text that each part has."""
-    kinds = {part.kind for part in parts if part.array.null_count < len(part)}
+class Cells(NamedTuple):
+    """A column as it is read."""
 
-    def text() -> pa.Array:
-        return pa.chunked_array([part.text.cast(pa.string()) for part in parts]).combine_chunks()
+    kind: str  # number, date or text
+    values: Values  # float64 with nan for a gap; of text objects with None
+    form: str = ""  # of FORMS, where the text needed one
+    remarks: tuple[str, ...] = ()
 
-    points = kinds == {"text"} and all(part.point is not None for part in parts)
-    if len(kinds) != 1 or (kinds == {"text"} and not points):
-        return Cells(text())
-    kind = kinds.pop()
-    numbers = pa.chunked_array([part.array.cast(pa.float64()) for part in parts]).combine_chunks()
-    return Cells(numbers, kind, text if kind in ("text", "number") else None)
+
+class CellHints(NamedTuple):
+    """What is known of a column before its cells are looked at."""
+
+    asked: str = ""  # how the user wants it read
+    form: str = ""  # that its training rows had
+    comma: bool = False  # whether its file has decimal commas beyond doubt
+    missing: tuple[str, ...] = ()
+
+
+def spell(cells: pd.Series, missing: Sequence[str] = ()) -> Values:
+    """Cells as words, None for a gap; whole numbers without a point, dates as year-month-day."""
+    try:
+        codes, distinct = pd.factorize(cells)
+    except TypeError:  # lists and the like have no hash
+        codes, distinct = pd.factorize(cells.map(str))
+    words = [_spell_one(value) for value in distinct]
+    kept = [None if word.lower() in GAPS or whole(word) in missing else word for word in words]
+    return np.asarray(np.array([*kept, None], object)[codes])
+
+
+def _spell_one(value: Any) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < WHOLE:
+        return f"{value:.0f}"
+    if isinstance(value, datetime):
+        return value.isoformat().removesuffix("T00:00:00")
+    return str(value).strip()
+
+
+def read_cells(cells: pd.Series, hints: CellHints) -> Cells:
+    """Numbers or dates where all cells are such, else words."""
+    typed = pd.api.types
+    if hints.asked not in ("date", "day-first", "month-first"):
+        if typed.is_numeric_dtype(cells.dtype):
+            return Cells("number", _finite(cells, cells.to_numpy(float, na_value=np.nan), hints.missing))
+        if typed.is_timedelta64_dtype(cells.dtype):
+            return Cells("number", cells.dt.total_seconds().to_numpy(float) / DAY)
+    if typed.is_datetime64_any_dtype(cells.dtype):
+        plain = cells if cells.dt.tz is None else cells.dt.tz_convert("UTC").dt.tz_localize(None)
+        return Cells("date", (plain - pd.Timestamp(0)).dt.total_seconds().to_numpy(float) / DAY)
+    words = spell(cells, hints.missing)
+    codes, distinct = pd.factorize(words)
+    marks = np.array([word.lower() in MARKS for word in distinct], bool)
+    used = list(distinct[~marks])
+    reading = _read_words(cells, codes, distinct, marks, hints) if used else None
+    if reading is None:
+        return Cells("text", words)
+    kind, form, values = reading
+    numbers = np.full(len(distinct) + 1, np.nan)
+    numbers[:-1][~marks] = values
+    return Cells(kind, numbers[codes], form, _describe(str(cells.name), kind, form, distinct[marks]))
+
+
+def _read_words(
+    cells: pd.Series, codes: Values, distinct: Values, marks: Values, hints: CellHints
+) -> tuple[str, str, Floats] | None:
+    """The kind, the form and the values of the words that are no marks for gaps; None: they are words."""
+    name, used = str(cells.name), list(distinct[~marks])
+    counts = np.bincount(codes[codes >= 0], minlength=len(distinct))[~marks]
+    for kind, read in (("number", number_readings), ("date", date_readings)):
+        asked = hints.asked in (kind, *read([]))
+        if hints.asked not in ("", "keep") and not asked:
+            continue
+        if not asked and all(np.isnan(each).mean() > 0.5 for each in read(used[:SAMPLE]).values()):
+            continue
+        readings = read(used)
+        form = choose(name, used, readings, hints)
+        if form is not None:
+            plain = form == "year-first" or (form == "decimal-point" and not any("," in w for w in used))
+            return kind, "" if plain else form, readings[form]
+        best = min(readings.values(), key=lambda values: counts[np.isnan(values)].sum())
+        odd = np.isnan(best)
+        if asked or counts[odd].sum() <= ODD * counts.sum():
+            word = distinct[~marks][odd][0]
+            row = int(np.argmax(codes == int(np.argmax(distinct == word))))
+            raise UserError(
+                f"{place(cells.index, row)}, column {name!r} is {word!r}, but the rest are {kind}s; mend the "
+                f"cell, say --missing={word} if it is a gap, or read all as words: --columns {name}=words."
+            )
+    return None
+
+
+def choose(name: str, words: Sequence[str], readings: Mapping[str, Floats], hints: CellHints) -> str | None:
+    """The form that reads every word; None where there is none. Two that differ are refused."""
+    fits = {form: values for form, values in readings.items() if not np.isnan(values).any()}
+    if not fits:
+        return None
+    one, *others = fits
+    differ = next((form for form in others if (fits[form] != fits[one]).any()), "")
+    if not differ or hints.asked in fits:
+        return hints.asked if hints.asked in fits else one
+    commas = any("," in word for word in words)
+    if "decimal-comma" in fits and hints.comma:
+        return "decimal-comma"
+    if "decimal-comma" in fits and not commas and hints.form != "decimal-comma":
+        return "decimal-point"
+    if hints.form in fits and (hints.form != "decimal-comma" or commas):
+        return hints.form
+    word = words[int(np.argmax(fits[one] != fits[differ]))]
+    raise UserError(
+        f"Column {name!r} has {word!r}, which may be read as {FORMS[one]} or as {FORMS[differ]}; say "
+        f"--columns {name}={one} or {name}={differ} when you train, or write it so that all can tell."
+    )
+
+
+def number_readings(words: Sequence[str]) -> dict[str, Floats]:
+    """By either decimal mark, the other one between thousands; nan for what is no finite number."""
+    if words and all(word.lower() in FLAGS for word in words):
+        return {"decimal-point": np.array([FLAGS[word.lower()] for word in words])}
+    readings = {}
+    for form, mark, other in (("decimal-point", ".", ","), ("decimal-comma", ",", ".")):
+        grouped = re.compile(rf"[+-]?[1-9]\d{{0,2}}(\{other}\d{{3}})+(\{mark}\d+)?")
+        plain = [
+            word if other not in word else word.replace(other, "") if grouped.fullmatch(word) else "none"
+            for word in words
+        ]
+        cells = pd.Series([word.replace(",", ".") for word in plain] if mark == "," else plain, dtype=object)
+        numbers = pd.to_numeric(cells, errors="coerce").to_numpy(float)
+        readings[form] = np.where(np.isfinite(numbers), numbers, np.nan)
+    return readings
+
+
+def date_readings(words: Sequence[str]) -> dict[str, Floats]:
+    forms = ("year-first", "day-first", "month-first")
+    return {form: np.array([_days(word, form) for word in words], float) for form in forms}
+
+
+def _days(word: str, form: str) -> float:
+    text = word.replace("/", "-")
+    if form != "year-first":
+        parts = DAY_MONTH.fullmatch(word)
+        if parts is None or (parts[2] == "." and form == "month-first"):
+            return np.nan
+        day, month = (parts[1], parts[3]) if form == "day-first" else (parts[3], parts[1])
+        hour = parts[5] or "00:00"
+        text = f"{parts[4]}-{month:0>2}-{day:0>2}T{'0' * (hour[1] == ':')}{hour}"
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        return np.nan
+    return ((when if when.tzinfo else when.replace(tzinfo=UTC)) - EPOCH).total_seconds() / DAY
+
+
+def format_date(days: float) -> str:
+    """The date of so many days; without the hour where it is midnight."""
+    return datetime.fromtimestamp(round(days * DAY), UTC).strftime("%Y-%m-%d %H:%M").removesuffix(" 00:00")
+
+
+def code_numbers(missing: Sequence[str]) -> list[float]:
+    """The numbers among the words that mean a gap."""
+    return [
+        float(number) for number in pd.to_numeric(pd.Series(missing, dtype=object), errors="coerce").dropna()
+    ]
+
+
+def _finite(cells: pd.Series, numbers: Floats, missing: Sequence[str]) -> Floats:
+    infinite = np.isinf(numbers)
+    if infinite.any():
+        row = int(np.argmax(infinite))
+        raise UserError(f"{place(cells.index, row)}, column {cells.name!r} is {numbers[row]}; mend the cell.")
+    return np.where(np.isin(numbers, code_numbers(missing)), np.nan, numbers) if missing else numbers
+
+
+def place(index: pd.Index, row: int) -> str:
+    """Where a row stands, for people: `Line 5`, or of several files `north.csv, line 5`."""
+    where = index[row]
+    if isinstance(where, tuple):
+        return f"{where[0]}, {index.names[1]} {where[1]}"
+    return f"{str(index.name).title()} {where}"
+
+
+def _describe(name: str, kind: str, form: str, marks: Values) -> tuple[str, ...]:
+    """Remarks on what was decided."""
+    remarks = []
+    if len(marks):
+        some = " and ".join(map(repr, sorted(marks)))
+        remarks.append(f"In {name!r}, {some} among {kind}s is a gap.")
+    if form:
+        what = "Dates" if kind == "date" else "Numbers"
+        remarks.append(f"{what} in {name!r} are read as {FORMS[form]}.")
+    return tuple(remarks)

@@ -1,20 +1,36 @@
-"""The one record every data source ends in, and the split into a training pool and a hold-out."""
+"""The one record every data source ends in, the split into training pool and hold-out, scales of labels."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from amsfl.core import UserError
+from amsfl.core import UserError, nearest
 
 if TYPE_CHECKING:
     from amsfl.data.recipe import Recipe
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.integer[Any]]
+Mask = npt.NDArray[np.bool_]
 Labels = npt.NDArray[Any]  # class numbers, or standardised numbers
 Split = tuple[FloatArray, Labels]
 STRATA = 10  # parts of a number's range, equal in rows: what classes are to labels
+LARGEST = 1e100  # of a label
+FLAT = 1e-12  # of the largest value: a deviation below it is rounding
+
+
+class DataFrame(Protocol):
+    """What pandas' and polars' data frames have in common."""
+
+    @property
+    def columns(self) -> Any: ...
+
+    def __getitem__(self, key: Any, /) -> Any: ...
+
+
+Frame = DataFrame | Mapping[str, Any]
 
 
 class LabelScale(NamedTuple):
@@ -32,7 +48,7 @@ class Dataset(NamedTuple):
     y: Labels  # int32 [rows]; float32 where numbers are predicted
     evals: dict[str, Split]  # split name -> x, y; 'holdout' comes first, an official 'test' second
     classes: tuple[str, ...]  # () where numbers are predicted
-    features: tuple[str, ...]  # names of the columns of x
+    features: tuple[str, ...] = ()  # names of the columns of x; of your own data they are numbered without
     sites: IntArray | None = None  # per training row, an index into site_names: a natural partition
     site_names: tuple[str, ...] = ()
     synthetic: bool = False
@@ -41,9 +57,7 @@ class Dataset(NamedTuple):
     amount: LabelScale | None = None  # of numbers: how to come back to the user's own units
 
 
-def split(
-    y: Labels, holdout: float, seed: int, sites: IntArray | None = None
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+def split(y: Labels, holdout: float, seed: int, sites: IntArray | None = None) -> tuple[Mask, Mask]:
     """Masks of the training pool and the hold-out, stratified by class; numbers by tenths of their rows.
 
     Of few numbers parts are larger than tenths: each holds out a row, and all together no more than asked.
@@ -91,3 +105,66 @@ def random_stream(seed: int, name: str) -> np.random.Generator:
     if seed < 0:
         raise UserError(f"A seed is a whole number from 0 up; got {seed}.")
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=tuple(name.encode())))
+
+
+def mean_and_deviation(values: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """By sums that sites can add up; of values whose squares are beyond float64, too. (0, 0) without any."""
+    if not len(values):
+        return 0.0, 0.0
+    size = float(np.abs(values).max()) or 1.0
+    return float((values / size).mean()) * size, float((values / size).std()) * size
+
+
+def label_scale(values: Labels) -> LabelScale:
+    """Mean and deviation of the training rows' values; a constant keeps its unit."""
+    mean, deviation = mean_and_deviation(np.asarray(values, np.float64))
+    largest = float(np.abs(values).max(initial=0.0))
+    if not largest < LARGEST:
+        raise UserError(
+            f"A label is {largest:g}, and errors are squared: give labels below {LARGEST:g}, in another unit."
+        )
+    return LabelScale(mean, deviation if deviation > FLAT * largest else 1.0)
+
+
+def standardise(values: Labels, scale: LabelScale) -> Labels:
+    """In units of the deviation; divided first, since numbers near 1e300 have no difference in float64."""
+    return (np.asarray(values, np.float64) / scale.scale - scale.shift / scale.scale).astype(np.float32)
+
+
+def class_weights(text: str, y: IntArray, classes: Sequence[str]) -> tuple[float, ...] | None:
+    """`balanced` or `NAME=NUMBER,...`, scaled so that a training row counts 1 on average; None for ''.
+
+    Balanced: n / (classes that are there x rows of the class), from the counts of all sites together. A class
+    that a site does not have has its weight all the same; who is not named keeps 1.
+    """
+    if not text:
+        return None
+    if not classes:
+        raise UserError(
+            f"Class weights {text!r} are of classes, and here numbers are predicted; leave them out."
+        )
+    counts = np.bincount(y, minlength=len(classes))
+    if text == "balanced":
+        present = counts > 0
+        weights = np.where(present, len(y) / (present.sum() * np.maximum(counts, 1)), 0.0)
+    else:
+        named = _parse_weights(text, classes)
+        weights = np.array([named.get(name, 1.0) for name in classes])
+    return tuple((weights * len(y) / (weights @ counts)).tolist())
+
+
+def _parse_weights(text: str, classes: Sequence[str]) -> dict[str, float]:
+    weights = {}
+    for pair in text.split(","):
+        name, sign, number = (part.strip() for part in pair.rpartition("="))
+        try:
+            weights[name] = float(number)
+        except ValueError:
+            sign = ""
+        if not sign or not 0 < weights[name] < np.inf:
+            raise UserError(
+                f"Class weights {pair!r}: write balanced, or NAME=NUMBER with commas, above 0: yes=5,no=1."
+            )
+        if name not in classes:
+            raise UserError(f"There is no class {name!r} to weigh{nearest(name, classes)}.")
+    return weights

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from amsfl.data.dataset import Dataset, IntArray, random_stream
-from amsfl.data.nslkdd_schema import ATTACKS, CLASSES, LINEAR, LOG, TOPS, RawTraffic, traffic_data
+from amsfl.data.nslkdd import ATTACKS, CLASSES, LINEAR, LOG, TOPS, RawTraffic, traffic_data
 
 ROWS, TEST_ROWS, SEED = 25_000, 5_000, 1999
 NOTE = "Synthetic data (nslkdd-synth): generated to the NSL-KDD schema, not real traffic."

@@ -1,216 +1,325 @@
-"""A table by its path: a file of any common kind, or several files, one a site.
+"""A table by its path, or in memory, as columns of numbers, dates and words; pandas reads.
 
-Files of one federation may write numbers or dates differently: each is read by its own spelling.
+Every file is read by its own marks: one site may write 0,5 and another 0.5.
 """
 
-import itertools
-from contextlib import suppress
-from difflib import get_close_matches
+import csv
+import gzip
+import io
+import re
+import warnings
+import zipfile
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
+import pandas as pd
 
-from amsfl.core import UserError
-from amsfl.data.cells import Cells, Floats, Written, join_cells
-from amsfl.data.column_types import describe_reading
-from amsfl.data.raw_table import LazyLines, RawTable, from_frame
-from amsfl.data.read_csv import read_csv
-from amsfl.data.read_typed import READERS, read_typed
-from amsfl.data.recipe import NUMERIC, ColumnRecipe
-from amsfl.data.spelling import are_ranges, is_mark, parse, reads_all
+from amsfl.core import UserError, need
+from amsfl.data.cells import CellHints, place, read_cells, spell
+from amsfl.data.paths import TEXT_ENDINGS, check_file, name_files, site_files, source_name
+from amsfl.data.recipe import Recipe
 
-TEXT_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
-ENDINGS = (*TEXT_ENDINGS, *READERS)
 CLIENTS = ("client", "site", "hospital")  # usual names of the column that says whose row it is
 SITE = "site"  # the column that says which file a row came from
+SEPARATORS = ",;\t|"
+EMPTY = ["", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NaT", "NULL", "null", "?"]
+DECIMAL = r"[+-]?(\d+(\.\d{3})*,(\d{1,2}|\d{4,})|0,\d+)"  # 1,5: a comma that cannot stand between thousands
+START = 1 << 20  # characters of a file by which its decimal commas are known
 
 
-def is_table(source: str) -> bool:
-    """Whether a source is a file of rows, or several: a folder, a pattern (sites/*.csv) or a.csv,b.csv."""
-    return source.lower().endswith(ENDINGS) or bool(site_files(source))
+class RawTable(NamedTuple):
+    """Columns of numbers (float64), dates (float64, in days) and words (objects); the index says where a row
+    stands in its file."""
+
+    name: str
+    frame: pd.DataFrame
+    dates: frozenset[str] = frozenset()
+    forms: Mapping[str, str] = {}
+    remarks: tuple[str, ...] = ()  # what was decided while reading
+    comma: bool = False  # whether it has decimal commas beyond doubt
+    site: str = ""  # of several files: the column that says which one a row came from
+
+    def place(self, row: int) -> str:
+        """Where a row stands: `Line 5`."""
+        return place(self.frame.index, row)
+
+    def kind(self, column: str) -> str:
+        """number, date or text"""
+        is_text = self.frame[column].dtype.kind != "f"
+        return "text" if is_text else "date" if column in self.dates else "number"
 
 
-def open_rows(rows: Any) -> RawTable:
-    """A table of new rows: a file, a data frame, a dict of columns, or one that is read already."""
-    if isinstance(rows, RawTable):
-        return rows
-    if not isinstance(rows, str | Path):
-        return from_frame(rows, "the table of new rows")
-    if Path(rows).is_file() and not is_table(str(rows)):
-        raise UserError(f"{rows} is no table by its name, which must end in {', '.join(ENDINGS)}.")
-    return read_file(str(rows))
+class ReadingHints(NamedTuple):
+    """What a reader is told of the columns."""
+
+    texts: Callable[[Sequence[str]], Collection[str]] = lambda names: ()  # which of these stay words
+    asked: Callable[[Sequence[str]], Mapping[str, str]] = lambda names: {}  # how the user wants some read
+    forms: Mapping[str, str] = {}
+    missing: tuple[str, ...] = ()
 
 
-def read_file(path: str) -> RawTable:
-    """A file by its ending; of several, every file as one site."""
-    files = site_files(path)
-    if files:
-        tables = [read_file(str(file)) for file in files]
-        return _with_owners(_join_sites(source_name(path), tables), tables)
-    if Path(path).is_dir():
-        raise UserError(f"Folder {path} has no tables, whose names end in {', '.join(ENDINGS)}.")
-    if not Path(path).is_file():
-        raise UserError(f"There is no file {path}{_similar(Path(path))}.")
-    return read_csv(path) if path.lower().endswith(TEXT_ENDINGS) else read_typed(path)
+def by_recipe(recipe: Recipe) -> ReadingHints:
+    """Rows are read as the training rows were; further columns stay words."""
+    numeric = {column.name for column in recipe.columns if column.numeric}
+    forms = {column.name: column.form for column in recipe.columns}
+    return ReadingHints(lambda names: {*names} - numeric, forms=forms, missing=recipe.missing)
 
 
-def _similar(path: Path) -> str:
-    """` (did you mean 'visits.csv'?)` where the folder has a file of nearly that name."""
-    names = list[str]()
-    with suppress(OSError):
-        names = [each.name for each in path.parent.iterdir()]
-    close = get_close_matches(path.name, names, n=1, cutoff=0.8)
-    return f" (did you mean {close[0]!r}?)" if close else ""
+def read_table(source: Any, reading: ReadingHints | None = None) -> RawTable:
+    """A file by its ending, several as one site each, a data frame, or a dict of columns."""
+    reading = reading or ReadingHints()
+    if isinstance(source, RawTable):
+        return source
+    if not isinstance(source, str | Path):
+        return _typed("the table", *_in_memory(source), reading)
+    files = site_files(str(source))
+    if not files:
+        check_file(str(source))
+        return _read_file(str(source), reading)
+    return _join(source_name(str(source)), files, [_read_file(str(file), reading) for file in files])
 
 
-def site_files(source: str) -> list[Path]:
-    """The files that a source means, if it means several."""
-
-    def has_rows(file: Path) -> bool:
-        return file.name.lower().endswith(ENDINGS)
-
-    if Path(source).is_dir():
-        files = list(Path(source).iterdir())
-    elif Path(source).exists():
-        return []
-    elif "*" in source:
-        files = list(Path(source).parent.glob(Path(source).name))
-    else:
-        files = [Path(part) for part in source.split(",")]
-        return files if len(files) > 1 and all(has_rows(file) for file in files) else []
-    return sorted(filter(has_rows, files))
+def _read_file(path: str, reading: ReadingHints) -> RawTable:
+    if path.lower().endswith(TEXT_ENDINGS):
+        return _typed(path, *_read_csv(path, reading), reading)
+    ending = Path(path).suffix.lower()
+    try:
+        return _typed(path, *_in_memory(READERS[ending](path)), reading)
+    except (UserError, MemoryError):
+        raise
+    except Exception as error:  # of any kind: these parsers meet damaged files in their own ways
+        what = str(error).partition("\n")[0][:200].rstrip(".") or type(error).__name__
+        raise UserError(f"{path} cannot be read as {ending[1:]}: {what}.") from None
 
 
-def source_name(source: str) -> str:
-    """A short name of a source: its file's without ending; of several files their folder's."""
-    files = site_files(source)
-    if not files or Path(source).is_dir():
-        return Path(source).resolve().name if files else Path(source).stem
-    return files[0].resolve().parent.name
+def _typed(
+    name: str, frame: pd.DataFrame, comma: bool, remarks: Sequence[str], reading: ReadingHints
+) -> RawTable:
+    """Every column as what it holds."""
+    names = list(frame.columns)
+    texts, asked = set(reading.texts(names)), reading.asked(names)
+    columns, dates, forms, said = {}, set(), {}, list(remarks)
+    for column in names:
+        cells, how = frame[column], asked.get(column, "")
+        if column in texts:
+            columns[column] = spell(cells, reading.missing)
+            continue
+        if how == "drop":
+            columns[column] = np.full(len(cells), None, object)
+            continue
+        read = read_cells(cells, CellHints(how, reading.forms.get(column, ""), comma, reading.missing))
+        columns[column] = read.values
+        dates |= {column} if read.kind == "date" else set()
+        forms[column] = read.form
+        said += read.remarks
+    if not len(frame):
+        raise UserError(f"{name} has no rows below the names of its columns.")
+    made = pd.DataFrame(columns, index=frame.index)
+    return RawTable(name, made, frozenset(dates), forms, tuple(said), comma)
 
 
-def _join_sites(name: str, tables: list[RawTable]) -> RawTable:
+def _in_memory(rows: Any) -> tuple[pd.DataFrame, bool, Sequence[str]]:
+    """A pandas, polars or pyarrow table, a dict of columns or a list of dicts as a data frame."""
+    try:
+        if not isinstance(rows, pd.DataFrame):
+            is_list = isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows)
+            if not is_list and not isinstance(rows, Mapping):
+                keys = getattr(rows, "column_names", None) or list(rows.columns)
+                rows = {
+                    key: rows[key].to_pylist() if hasattr(rows[key], "to_pylist") else list(rows[key])
+                    for key in keys
+                }
+            one = isinstance(rows, Mapping) and not any(map(pd.api.types.is_list_like, rows.values()))
+            rows = pd.DataFrame([rows] if one else rows)
+            rows.index = pd.RangeIndex(1, 1 + len(rows))
+        frame = rows.set_axis(named(map(str, rows.columns), "The table"), axis=1)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(
+            f"A table is a file, a pandas or polars DataFrame or a dict of columns of one length ({error})."
+        ) from None
+    if frame.index.name != "row":
+        frame = frame.set_axis(pd.RangeIndex(1, 1 + len(frame), name="row"), axis=0)
+    return frame, False, ()
+
+
+def named(names: Iterable[str], where: str) -> list[str]:
+    """Names of columns, each different; those without one are numbered."""
+    header = [name.strip() or f"unnamed {place}" for place, name in enumerate(names, start=1)]
+    twice = [name for place, name in enumerate(header) if name in header[:place]]
+    if twice:
+        raise UserError(f"{where} has two columns {twice[0]!r}; name each differently.")
+    return header
+
+
+def _read_csv(path: str, reading: ReadingHints) -> tuple[pd.DataFrame, bool, Sequence[str]]:
+    """The frame with lines as its index, whether it has decimal commas, and remarks."""
+    content = _unpacked(path)
+    encoding, remarks = _encoding(path, content)
+    text = content.decode(encoding)
+    if "\n" not in text:  # as old Macs end lines
+        content, text = content.replace(b"\r", b"\n"), text.replace("\r", "\n")
+    announced = re.match(r"\s*sep=(.)\r?\n", text)  # by Excel
+    first = re.sub('"[^"]*"', "", text.lstrip()).partition("\n")[0] if not announced else ""
+    separator = announced[1] if announced else max(SEPARATORS, key=first.count)
+    lines = csv.reader(io.StringIO(text[:START], newline=""), delimiter=separator)
+    try:
+        head = next((row for row in lines if any(row) and not row[0].lower().startswith("sep=")), [])
+    except csv.Error as error:
+        raise UserError(f"{path} cannot be read as CSV text: {error}.") from None
+    if not head or text.count("\n", 0, len(text) - 1) < lines.line_num:
+        raise UserError(f"{path} has no rows below its first line; it needs a header and data.")
+    header = named(head, f"The first line of {path}")
+    if all(re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", name, re.I) for name in header) or not any(head):
+        raise UserError(f"The first line of {path} must name the columns; it reads {','.join(header)}.")
+    cell = rf'(^|{re.escape(separator)})"?{DECIMAL}"?\s*($|{re.escape(separator)})'
+    comma = separator != "," and re.search(cell, text[:START], re.M) is not None
+    texts = [name for name in header if name in reading.texts(header)]
+    how = {
+        "sep": separator, "encoding": encoding, "decimal": "," if comma else ".", "header": None,
+        "names": header, "skiprows": lines.line_num, "index_col": False, "low_memory": False,
+        "skipinitialspace": True, "keep_default_na": False, "na_values": EMPTY,
+        "dtype": {name: str for name in texts},
+    }  # fmt: skip
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            frame = pd.read_csv(io.BytesIO(content), **how)
+    except (ValueError, pd.errors.ParserWarning) as error:
+        raise _csv_error(path, header, lines.line_num, error) from None
+    filled = [number for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    filled = [number for number in filled if number > lines.line_num]
+    if len(filled) == len(frame):
+        frame.index = pd.Index(filled, name="line")
+    else:  # there are cells of several lines
+        frame.index = pd.RangeIndex(1, 1 + len(frame), name="row")
+    if comma:
+        remarks = [*remarks, "Numbers with commas are read with decimal commas: 1,5 is one and a half."]
+    return frame, comma, remarks
+
+
+def _csv_error(path: str, header: Sequence[str], above: int, error: Exception) -> UserError:
+    longer = re.search(r"Expected \d+ fields in line (\d+), saw (\d+)", str(error))
+    if isinstance(error, pd.errors.ParserWarning) or longer:
+        line, cells = (int(longer[1]), f"{longer[2]} cells") if longer else (above + 1, "more cells")
+        hint = "; delete what stands above the names of the columns" if len(header) == 1 else ""
+        return UserError(f"{path}, line {line} has {cells}; the header has {len(header)}{hint}.")
+    what = str(error).partition("\n")[0].rstrip(".")
+    return UserError(f"{path} cannot be read as CSV text: {what}.")
+
+
+def _unpacked(path: str) -> bytes:
+    try:
+        if path.lower().endswith(".gz"):
+            return gzip.decompress(Path(path).read_bytes())
+        if not path.lower().endswith(".zip"):
+            return Path(path).read_bytes()
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.lower().endswith((".csv", ".tsv"))]
+            if len(names) != 1:
+                raise UserError(f"{path} holds {len(names)} CSV files; it should hold one.")
+            return archive.read(names[0])
+    except (UserError, MemoryError):
+        raise
+    except Exception as error:  # of any kind: archives are damaged, encrypted and packed in many ways
+        raise UserError(f"{path} cannot be read as CSV text: {error}.") from error
+
+
+def _encoding(path: str, content: bytes) -> tuple[str, list[str]]:
+    """Of the file, and a remark where it is a guess."""
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16", []
+    guess = "The file is not UTF-8 and was read as Windows text (cp1252): look at its umlauts."
+    for encoding, remarks in (("utf-8-sig", []), ("cp1252", [guess])):
+        try:
+            content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        if b"\0" not in content:
+            return encoding, remarks
+    raise UserError(f"{path} cannot be read as CSV text; save it as UTF-8.")
+
+
+def _read_excel(path: str) -> pd.DataFrame:
+    """The first sheet; its own rows are the index."""
+    load_workbook = need("openpyxl", "excel", f"ReadingHints {path}").load_workbook
+    book = load_workbook(path, read_only=True, data_only=True)
+    try:
+        book.worksheets[0].reset_dimensions()
+        numbered = enumerate(book.worksheets[0].iter_rows(values_only=True), 1)
+        filled = {line: row for line, row in numbered if any(cell is not None for cell in row)}
+    finally:
+        book.close()
+    (_, head), *rows = [*filled.items()] or [(0, ())]
+    width = max(map(len, filled.values()), default=0)
+    wide = [[*row, *[None] * (width - len(row))] for _, row in rows]
+    header = ["" if name is None else str(name) for name in (*head, *[None] * (width - len(head)))]
+    index = pd.Index([line for line, _ in rows], name="row")
+    return pd.DataFrame(wide, index=index, columns=header, dtype=object)
+
+
+def _with_pyarrow(read: Callable[[str], Any], path: str) -> Any:
+    need("pyarrow", "parquet", f"ReadingHints {path}")
+    return read(path)
+
+
+READERS: dict[str, Callable[[str], Any]] = {
+    ".parquet": lambda path: _with_pyarrow(pd.read_parquet, path),
+    ".feather": lambda path: _with_pyarrow(pd.read_feather, path),
+    ".arrow": lambda path: _with_pyarrow(pd.read_feather, path),
+    ".jsonl": lambda path: pd.read_json(path, lines=True, dtype=False, convert_dates=False),
+    ".ndjson": lambda path: pd.read_json(path, lines=True, dtype=False, convert_dates=False),
+    ".xlsx": _read_excel,
+}
+
+
+def _join(name: str, files: list[Path], tables: list[RawTable]) -> RawTable:
+    """One table of all files, with a column that says which one a row came from."""
     first = tables[0]
     for other in tables[1:]:
-        differ = set(other.columns) ^ set(first.columns)
+        differ = sorted({*other.frame} ^ {*first.frame})
         if differ:
             raise UserError(
                 f"{first.name} and {other.name} do not have the same columns: only one of them has "
-                f"{sorted(differ)[0]!r}. Every file of a federation needs the same header."
+                f"{differ[0]!r}. Every file of a federation needs the same header."
             )
-    joined = {key: _join_column(key, tables) for key in first.columns}
-    columns = {key: cells for key, (cells, _) in joined.items()}
-    own = [line for _, lines in joined.values() for line in lines]
-    counted = [each.lines for each in tables]
-    lines = LazyLines(sum(map(len, counted)), lambda: list(itertools.chain.from_iterable(counted)))
-    remarks = dict.fromkeys([*(line for each in tables for line in each.remarks), *own])
-    decimal_commas = all(each.decimal_commas for each in tables)
-    return RawTable(name, columns, lines, tuple(remarks), any(each.commas for each in tables), decimal_commas)
+    frames = [table.frame.copy(deep=False) for table in tables]
+    dates: set[str] = set()
+    for column in first.frame:
+        kinds = {table.kind(column) for table in tables if table.frame[column].notna().any()}
+        dates |= {column} if kinds == {"date"} else set()
+        for frame in frames:
+            if len(kinds) > 1:  # numbers here, words there
+                frame[column] = spell(frame[column])
+            elif frame[column].isna().all():  # which has no kind
+                frame[column] = None if kinds == {"text"} else np.nan
+    names = name_files(files)
+    joined = pd.concat(frames, keys=names, names=["file", frames[0].index.name])
+    forms = {column: max(table.forms.get(column, "") for table in tables) for column in first.frame}
+    remarks = list(dict.fromkeys(line for table in tables for line in table.remarks))
+    site, more = _owners(joined, frames)
+    if site not in joined:
+        joined[site] = np.repeat(np.array(names, object), [len(frame) for frame in frames])
+    if any("/" in each for each in names):
+        remarks.append(f"Files of one name are told apart by their folders: {', '.join(names)}.")
+    comma = all(table.comma for table in tables)
+    return RawTable(name, joined, frozenset(dates), forms, (*remarks, *more), comma, site)
 
 
-def _join_column(name: str, tables: list[RawTable]) -> tuple[Cells, list[str]]:
-    """The column of all files, and a remark where they were read each by its own spelling."""
-    parts = [table.columns[name] for table in tables]
-    points = all(part.point is not None for part in parts)  # usual, and needs no second look
-    if any(part.kind != "text" for part in parts) or (
-        points and not any(table.groups_by_points(name) for table in tables)
-    ):
-        return join_cells(parts), []
-    words = {word for part in parts for word in part.words}
-    lower = {word.lower() for word in words}
-    if lower <= {"true", "false"} and len(lower) < len(words):  # TRUE here, True there
-        return join_cells([Cells(pc.utf8_lower(part.text)) for part in parts]), []
-    columns = [_read_alone(table, name) for table in tables]
-    read, marks = columns[0].read, {table.decimal_commas for table in tables}
-    if len({each.read for each in columns}) > 1 or read not in NUMERIC:
-        return join_cells(parts), []
-    filled = [place for place, part in enumerate(parts) if len(part.vocabulary)]
-    units = {columns[place].unit: tables[place].name for place in filled}
-    if len(units.keys() - {""}) > 1 or ("%" in units and len(units) > 1):
-        some = sorted(units.items(), key=lambda each: not each[0])[:2]
-        differ = " and ".join(
-            f"{'in ' + unit if unit else 'without a unit'} in {file}" for unit, file in some
-        )
-        return join_cells(parts), [f"{name!r} is {differ}, and is read as words; bring them to one unit."]
-    values = [parse(column, part.vocabulary) for column, part in zip(columns, parts, strict=True)]
-    if len(marks) == 1 and _have_common_spelling(parts, columns, values):
-        return join_cells(parts), []
-    rows = [np.append(own, np.nan)[part.codes] for own, part in zip(values, parts, strict=True)]
-    typed = join_cells([Cells(pa.array(own, from_pandas=True), read) for own in rows])
-    by_spelling = {(columns[place].spelling, columns[place].unit): tables[place].name for place in filled}
-    files = " and ".join([*by_spelling.values()][:2])
-    remark = f"{name!r} is written differently in {files}: each by its own spelling."
-    unit = max(units, default="")
-    notes = []
-    spellings = tuple(dict.fromkeys(columns[place].spelling for place in filled))
-    typed.written = Written(join_cells([Cells(part.text) for part in parts]).text, spellings, unit)
-    for spelling in spellings:
-        own = [place for place in filled if columns[place].spelling == spelling]
-        vocabularies = [parts[place].vocabulary.cast(pa.string()) for place in own]
-        words = pa.chunked_array(vocabularies).unique()
-        more = f" and {len(own) - 1} more" if len(own) > 1 else ""
-        whose = f"{tables[own[0]].name}{more}: " if len(spellings) > 1 else ""
-        column = columns[own[0]]._replace(unit=unit)
-        notes += [whose + line for line in describe_reading(column, words)]
-    return typed, [remark, *notes] if len(by_spelling) > 1 else notes
-
-
-def _read_alone(table: RawTable, name: str) -> ColumnRecipe:
-    """How the column of one file would be read without the others."""
-    words = table.columns[name].vocabulary
-    used = words.filter(pa.array(~is_mark(words)))
-    for read in NUMERIC:
-        spelt = table.spellings(ColumnRecipe(name, read), used)
-        column = next((each for each in spelt if reads_all(each, used)), None)
-        if column and not (read == "number" and are_ranges(used)):
-            return column
-    return ColumnRecipe(name, "words")
-
-
-def _have_common_spelling(parts: list[Cells], columns: list[ColumnRecipe], values: list[Floats]) -> bool:
-    """Whether one of the files' spellings reads all of them as they read themselves."""
-    unit = max(column.unit for column in columns)  # '' where there is none
-    by_spelling = {column.spelling: column._replace(unit=unit) for column in columns}
-    return any(
-        all(
-            np.array_equal(parse(column, part.vocabulary), own, equal_nan=True)
-            for part, own in zip(parts, values, strict=True)
-        )
-        for column in by_spelling.values()
-    )
-
-
-def _with_owners(joined: RawTable, tables: list[RawTable]) -> RawTable:
-    """With a column that says which file a row came from; one that the files have may say the same."""
-    usual = [name for name in joined.columns if name.lower() in CLIENTS]
+def _owners(joined: pd.DataFrame, frames: list[pd.DataFrame]) -> tuple[str, list[str]]:
+    """The column that says which file a row came from; one that the files have may say the same."""
+    usual = [name for name in joined if name.lower() in CLIENTS]
     for name in usual:
-        words = [each.columns[name].words for each in tables]
-        if all(len(own) == 1 for own in words) and len({own[0] for own in words}) == len(tables):
-            return joined._replace(client=name)
-    files, remarks, client = name_files([Path(each.name) for each in tables]), list(joined.remarks), SITE
-    if any("/" in name for name in files):
-        remarks.append(f"Files of one name are told apart by their folders: {', '.join(files)}.")
-    if usual:
-        remarks.append(f"Every file is a client; --client-column {usual[0]} goes by that column instead.")
-    while client in joined.columns:
-        client += " file"
-    codes = [name for name, each in zip(files, tables, strict=True) for _ in range(each.rows)]
-    columns = joined.columns | {client: Cells(pa.array(codes, pa.string()))}
-    return joined._replace(columns=columns, remarks=tuple(remarks), client=client)
-
-
-def name_files(files: list[Path]) -> list[str]:
-    """Each file's name without its ending, with as many of its folders as tell all of them apart."""
-    whole = [file.absolute() for file in files]
-    ends = [max(len(end) for end in ENDINGS if file.name.lower().endswith(end)) for file in whole]
-    bare = [file.with_name(file.name[:-end] or file.name) for file, end in zip(whole, ends, strict=True)]
-    for paths in (bare, whole):
-        for depth in range(1, 1 + max(len(path.parts) for path in paths)):
-            names = ["/".join(path.parts[-depth:]) for path in paths]
-            if len(set(names)) == len(names):
-                return names
-    twice = next(file for place, file in enumerate(whole) if file in whole[:place])
-    raise UserError(f"{twice} is given twice; give every site's file once.")
+        words = [frame[name].dropna().unique() for frame in frames]
+        if all(len(own) == 1 for own in words) and len({own[0] for own in words}) == len(frames):
+            return name, []
+    site = SITE
+    while site in joined:
+        site += " file"
+    remarks = (
+        [f"Every file is a client; --client-column {usual[0]} goes by that column instead."] if usual else []
+    )
+    return site, remarks

@@ -1,48 +1,60 @@
 # ruff: noqa: RUF012 (defaults of a NamedTuple, which nobody changes in place)
-"""How a table becomes numbers, as data: fitted once, kept with the model, applied to new rows alike."""
+"""How a table becomes numbers, as data: fitted once, kept with the model, applied to new rows alike.
 
+And what a user says about the columns of a table: to drop some, how to read others, what a gap is.
+"""
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from amsfl.data.dates import format_date
+from amsfl.core import UserError
 
-NUMERIC = ("number", "date")
 GAP = "(missing)"  # the category of a gap
+BUCKETS = 64  # of a hashed column
+FORMS = {  # how text is read that may mean two things; 'year-first' needs no choice
+    "decimal-point": "1234.5",
+    "decimal-comma": "1234,5",
+    "day-first": "day.month.year",
+    "month-first": "month/day/year",
+    "year-first": "year-month-day",
+}
+READS = ("number", "date", "words", "hash", "keep", "drop", *list(FORMS)[:-1])
+
+Names = str | Sequence[str]
 
 
 class ColumnRecipe(NamedTuple):
     """One column of a table. A number becomes (value - shift) / scale within limits."""
 
     name: str
-    read: str  # number, date, words (one column a word), hash (a bucket), text (its words), frequency
-    spelling: str = ""  # of numbers: point, comma, grouped, flag (booleans); of dates: as strptime has it
-    unit: str = ""  # that its numbers were written with
-    spellings: tuple[str, ...] = ()  # of sites that write differently: theirs, any of which new rows may have
-    codes: tuple[str, ...] = ()  # words and numbers that stand for a gap, as in -999
-    fill: float | str | None = None  # what stands for a gap; None: a gap is refused
-    site_fill: dict[str, float | str] = {}  # the same by site, where sites fill their own
-    indicator: bool = False  # of numbers: one more feature says where a gap was
+    read: str  # number, date (in days), words (a feature each), hash (a feature a bucket)
+    form: str = ""  # of FORMS, where its training rows were text that needed one
+    fill: float | None = None  # what stands for a number's gap; None: a gap is refused
+    indicator: bool = False  # one more feature says where a number's gap was
     log: bool = False  # of 1 + value, before shift and scale
     shift: float = 0.0
     scale: float = 1.0  # 0: the column is constant and nothing is learned from it
     low: float | None = None
     high: float | None = None
     words: tuple[str, ...] = ()
-    counts: dict[str, int] = {}  # of frequency
-    buckets: int = 0  # of hash and text
+
+    @property
+    def numeric(self) -> bool:
+        return self.read in ("number", "date")
 
     @property
     def constant(self) -> bool:
         """The same in all training rows."""
-        if self.read == "words":
-            return len(self.words) < 2
-        return not self.scale and not self.indicator
+        return len(self.words) < 2 if self.read == "words" else not (self.scale or self.indicator)
 
     @property
     def features(self) -> tuple[str, ...]:
         if self.read == "words":
             return tuple(f"{self.name}={word}" for word in self.words)
-        if self.buckets:
-            return tuple(f"{self.name}#{bucket}" for bucket in range(self.buckets))
+        if self.read == "hash":
+            return tuple(f"{self.name}#{bucket}" for bucket in range(BUCKETS))
         return (self.name, f"{self.name} missing") if self.indicator else (self.name,)
 
 
@@ -52,6 +64,7 @@ class Recipe(NamedTuple):
     columns: tuple[ColumnRecipe, ...]
     label: str = ""
     client: str = ""  # column that names a row's site, "" for none
+    missing: tuple[str, ...] = ()  # words and numbers that mean a gap, as in -999
     left_out: dict[str, str] = {}  # column -> why
     remarks: tuple[str, ...] = ()  # what was decided, and how to decide otherwise
 
@@ -59,21 +72,56 @@ class Recipe(NamedTuple):
     def features(self) -> tuple[str, ...]:
         return tuple(name for column in self.columns for name in column.features)
 
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """What the user says about the columns of a table; which of them are meant, only a table can say."""
+
+    drop: Names = ""  # as in 'a,b', or a list
+    columns: Names = ""  # how to read some, as in 'zip=words,code=hash'
+    missing: Names = ""  # words and numbers that mean a gap
+
     @property
-    def label_column(self) -> ColumnRecipe:
-        """The label; what means a gap holds for every column alike, so the first one tells."""
-        return ColumnRecipe(self.label, "words", codes=self.columns[0].codes)
+    def gaps(self) -> tuple[str, ...]:
+        return tuple(map(whole, split_names(self.missing)))
+
+    def dropped(self, known: Collection[str]) -> tuple[str, ...]:
+        return split_names(self.drop, known)
+
+    def asked(self, known: Collection[str]) -> dict[str, str]:
+        """By the name of a column, how the user wants it read."""
+        asked = {}
+        for pair in split_names(self.columns, {f"{name}={how}" for name in known for how in READS}):
+            name, sign, how = (part.strip() for part in pair.rpartition("="))
+            if not sign or how not in READS:
+                raise UserError(f"--columns {pair!r} is not NAME=HOW with HOW one of {', '.join(READS)}.")
+            asked[name] = how
+        return asked | dict.fromkeys(self.dropped(known), "drop")
 
 
-def format_fill(column: ColumnRecipe) -> str:
-    """What stands for a gap, for people."""
-    if column.read == "date":
-        return format_date(float(column.fill or 0), column.spelling or "iso")
-    if column.read == "number":
-        value = float(column.fill or 0)
-        return "0" if abs(value) < 1e-9 * max(column.scale, 1e-300) else f"{value:.6g}"
-    return str(column.fill)
+def split_names(names: Names, known: Collection[str] = ()) -> tuple[str, ...]:
+    """Names between commas; a known one may hold commas, and the longest that fits is meant."""
+    if not isinstance(names, str):
+        return tuple(name if name in known else name.strip() for name in map(str, names) if name.strip())
+    parts, meant = names.split(","), []
+    while parts:
+        lengths = range(len(parts), 0, -1)
+        length = next((size for size in lengths if ",".join(parts[:size]).strip() in known), 1)
+        meant.append(",".join(parts[:length]).strip())
+        parts = parts[length:]
+    return tuple(filter(None, meant))
+
+
+def whole(text: str) -> str:
+    """1.0 is 1: so many programs write a column of whole numbers that has a gap."""
+    return re.sub(r"^([+-]?\d+)\.0+$", r"\1", text) if text.endswith("0") else text
 
 
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
+
+
+def some(names: Collection[str], most: int = 12) -> str:
+    """Names in a sentence, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(list(names)[:most]) + more

@@ -1,24 +1,19 @@
 """Any table with a header and a label column becomes a Dataset; a client column becomes its partition."""
 
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from amsfl.core import UserError, listed, nearest
 from amsfl.data.cells import Floats
-from amsfl.data.column_options import ColumnOptions, split_names
-from amsfl.data.dataset import Dataset, IntArray, split
-from amsfl.data.federated_statistics import TrainingRows
-from amsfl.data.fit_recipe import fit
-from amsfl.data.labels import category_codes, label_scale, read_labels, standardise
-from amsfl.data.preprocessing import encode
-from amsfl.data.raw_table import RawTable, from_frame
-from amsfl.data.read_column import means_gap, read_numbers, read_words
-from amsfl.data.read_table import CLIENTS, read_file
-from amsfl.data.recipe import NUMERIC, ColumnRecipe, Recipe, plural
+from amsfl.data.dataset import Dataset, IntArray, Mask, label_scale, split, standardise
+from amsfl.data.features import encode, fit
+from amsfl.data.labels import category_codes, read_labels
+from amsfl.data.read_table import CLIENTS, RawTable, ReadingHints, read_table
+from amsfl.data.recipe import ColumnOptions, ColumnRecipe, Recipe, plural
 
 LABELS = ("label", "target", "class", "y")
 CLEAR = 20  # rows for each word of a column, so that telling the class by it is no accident
@@ -36,9 +31,9 @@ def load_table(
     """A file, or a pandas or polars DataFrame, as a Dataset with the recipe that made it.
 
     Words become one-hot columns, numbers and dates are standardised, gaps are marked; whatever that takes is
-    fitted to the training pool (never the hold-out), from sums that clients of a real federation can add up
-    before the first round without showing a row (data/federated_statistics.py). A label of many numbers is
-    predicted as a number, standardised by such sums, too; `task` says otherwise (data/labels.py).
+    fitted to the training pool (never the hold-out), and is counts and sums alone, which clients of a real
+    federation can add up without showing a row. A label of many numbers is predicted as a number,
+    standardised alike; `task` says otherwise (data/labels.py).
 
     Args:
         source: A path, a data frame, or a dict of columns.
@@ -46,45 +41,50 @@ def load_table(
         client_column: Column of a row's owner; by default one of the usual names.
         holdout: Share of rows to judge by.
         seed: Of the split.
-        options: How columns are to be read, from `amsfl.data.column_options.ColumnOptions`.
+        options: How columns are to be read, from `amsfl.data.recipe.ColumnOptions`.
         task: `auto`, `classification` or `regression`: what the label is.
 
     Returns:
         Training pool, hold-out, and the recipe that encodes new rows alike.
     """
-    table = read_file(str(source)) if isinstance(source, str | Path) else from_frame(source)
     options = options or ColumnOptions()
-    dropped = split_names(options.drop, table.columns)
-    usual = (table.client.lower(), *CLIENTS) if table.client else CLIENTS
-    label = _find_column(table, label, LABELS, "label", dropped)
-    if label is None:
+
+    def owners_of(names: Sequence[str], site: str = "") -> tuple[str, str]:
+        dropped = options.dropped(names)
+        answer = find_column(names, label, LABELS, "label", dropped)
+        usual = (site.lower(), *CLIENTS) if site else CLIENTS
+        return answer, find_column(names, client_column, usual, "client-column", dropped)
+
+    def words_of(names: Sequence[str]) -> set[str]:
+        asked = options.asked(names)
+        return {*owners_of(names), *(name for name in asked if asked[name] in ("words", "hash"))}
+
+    table = read_table(source, ReadingHints(words_of, options.asked, missing=options.gaps))
+    label, client = owners_of(list(table.frame), table.site)
+    if not label:
         raise UserError(
-            f"{table.name} has no label column; its columns are {listed(table.columns)}. "
+            f"{table.name} has no label column; its columns are {listed(table.frame)}. "
             "Say which one holds the class, or the number to predict: --label NAME."
         )
-    client = _find_column(table, client_column, usual, "client-column", dropped)
     if client == label:
         raise UserError(f"Column {label!r} cannot be both the label and the client; pass another --label.")
-    if options.impute == "site" and client is None:
-        raise UserError(
-            "--impute site fills gaps by site, and no column names one; pass --client-column NAME."
-        )
-    table = _drop_unowned(table, [label, client] if client else [label], options)
+    table = _drop_unowned(table, [label, client] if client else [label])
     y, classes, remarks = read_labels(table, label, task)
     table = table._replace(remarks=(*table.remarks, *remarks))
-    sites, site_names = category_codes(table.columns[client]) if client else (None, ())
+    sites, site_names = category_codes(table.frame[client]) if client else (None, ())
     train, test = split(y, holdout, seed, sites)
-    owners = np.zeros(table.rows) if sites is None else sites
-    parts = {name: np.flatnonzero(train & (owners == nth)) for nth, name in enumerate(site_names or ("",))}
-    rows = TrainingRows(parts)
-    recipe = fit(table, label, client, rows, options)
+    names = [name for name in table.frame if name not in (label, client)]
+    asked = options.asked(names)
+    for name in asked:
+        if name not in names:
+            raise UserError(f"There is no column {name!r} to read or drop{nearest(name, names)}.")
+    recipe = fit(table, label, client, np.flatnonzero(train), asked)._replace(missing=options.gaps)
     _check_columns(table, label, recipe)
     if classes:
-        leaks = [_describe_leak(column, table, y, rows.all, label) for column in recipe.columns]
+        leaks = [_describe_leak(column, table, y, train, label) for column in recipe.columns]
         recipe = recipe._replace(remarks=(*recipe.remarks, *filter(None, leaks)))
-    x, file = encode(recipe, table), Path(table.name).name
-    del table  # before its rows are copied once more
-    scale = None if classes else label_scale(rows.split_numbers(y))
+    x, file = encode(recipe, table), table.name.rpartition("/")[2]
+    scale = None if classes else label_scale(y[train])
     y = y if scale is None else standardise(y, scale)
     return Dataset(
         name=f"csv:{file}" if ".csv" in file.lower() else f"table:{file}",
@@ -100,13 +100,36 @@ def load_table(
     )
 
 
+def find_column(
+    names: Sequence[str], asked: str | None, usual: Sequence[str], flag: str, dropped: Collection[str]
+) -> str:
+    """The column asked for (it must exist), else the first with a usual name that is not dropped, or ''."""
+    if asked is not None:
+        asked = str(asked)  # data frames number their columns
+        if asked not in names:
+            close = nearest(asked, names)
+            raise UserError(f"There is no column {asked!r}{close}; pass --{flag} with one that there is.")
+        return asked
+    by_name = {name.lower(): name for name in names if name not in dropped}
+    return next((by_name[name] for name in usual if name in by_name), "")
+
+
+def _drop_unowned(table: RawTable, needed: list[str]) -> RawTable:
+    """Without the rows that have no label or no client: nobody could learn from them."""
+    bad = table.frame[needed].isna().any(axis=1).to_numpy()
+    if not bad.any():
+        return table
+    if bad.all():
+        raise UserError(f"Every row of {table.name} lacks {' or '.join(needed)}; fill it in.")
+    first = table.place(int(np.argmax(bad)))
+    remark = f"Left out {plural(int(bad.sum()), 'row')} without {' or '.join(needed)}, the first: {first}."
+    return table._replace(frame=table.frame[~bad], remarks=(*table.remarks, remark))
+
+
 def _check_columns(table: RawTable, label: str, recipe: Recipe) -> None:
     if not recipe.columns:
-        why = "; ".join(recipe.remarks) or "all were dropped"
-        raise UserError(
-            f"{table.name} has no columns besides {label!r} to learn from"
-            + (f" ({why})." if recipe.left_out else ".")
-        )
+        why = f" ({'; '.join(recipe.remarks) or 'all were dropped'})" if recipe.left_out else ""
+        raise UserError(f"{table.name} has no columns besides {label!r} to learn from{why}.")
     if all(column.constant for column in recipe.columns):
         raise UserError(
             f"Every column of {table.name} besides {label!r} is the same in all training rows: there is "
@@ -119,31 +142,15 @@ def _check_columns(table: RawTable, label: str, recipe: Recipe) -> None:
         )
 
 
-def _drop_unowned(table: RawTable, needed: Sequence[str], options: ColumnOptions) -> RawTable:
-    """Without the rows that have no label or no client: nobody could learn from them."""
-    columns = [ColumnRecipe(name, "words", codes=options.codes) for name in needed]
-    bad = np.any([means_gap(column, table) for column in columns], axis=0)
-    if not bad.any():
-        return table
-    if bad.all():
-        raise UserError(f"Every row of {table.name} lacks {' or '.join(needed)}; fill it in.")
-    first = table.lines[int(np.argmax(bad))]
-    remark = (
-        f"Left out {plural(int(bad.sum()), 'row')} without {' or '.join(needed)}, the first in line {first}."
-    )
-    return table.filter(~bad)._replace(remarks=(*table.remarks, remark))
-
-
-def _describe_leak(column: ColumnRecipe, table: RawTable, y: IntArray, rows: IntArray, label: str) -> str:
+def _describe_leak(column: ColumnRecipe, table: RawTable, y: IntArray, train: Mask, label: str) -> str:
     """A remark on a column that names the class by itself: perhaps the answer under another name."""
-    labels = y[rows]
-    if column.read in NUMERIC:
-        tells = _separates(read_numbers(column, table)[rows], labels)
+    labels, cells = y[train], table.frame[column.name][train]
+    if column.numeric:
+        tells = _separates(cells.to_numpy(float), labels)
     else:
-        codes = read_words(column, table).codes[rows]
-        words = np.unique(codes)
+        codes, words = pd.factorize(cells, use_na_sentinel=False)
         pairs = len(np.unique(codes.astype(np.int64) * (int(labels.max()) + 1) + labels))
-        tells = 2 <= len(words) <= len(rows) / CLEAR and pairs == len(words)
+        tells = 2 <= len(words) <= len(labels) / CLEAR and pairs == len(words)
     if not tells:
         return ""
     return (
@@ -154,28 +161,7 @@ def _describe_leak(column: ColumnRecipe, table: RawTable, y: IntArray, rows: Int
 
 def _separates(values: Floats, labels: IntArray) -> bool:
     """Whether every class has a range of its own."""
-    present = ~np.isnan(values)
-    values, labels = values[present], labels[present]
-    counts = np.bincount(labels)
-    counts = counts[counts > 0]
-    if len(counts) < 2 or counts.min() < CLEAR:
+    known = pd.Series(values).groupby(labels).agg(["count", "min", "max"]).sort_values("min")
+    if len(known) < 2 or known["count"].min() < CLEAR:
         return False
-    values = values[np.argsort(labels, kind="stable")]
-    starts = np.cumsum(counts) - counts
-    low, high = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
-    order = np.argsort(low)
-    return bool((low[order][1:] > high[order][:-1]).all())
-
-
-def _find_column(
-    table: RawTable, asked: str | None, usual: Sequence[str], flag: str, dropped: Sequence[str]
-) -> str | None:
-    """The column asked for (it must exist), else the first with a usual name that is not dropped, or None."""
-    if asked is not None:
-        asked = str(asked)  # data frames number their columns
-        if asked not in table.columns:
-            close = nearest(asked, list(table.columns))
-            raise UserError(f"There is no column {asked!r}{close}; pass --{flag} with one that there is.")
-        return asked
-    by_name = {name.lower(): name for name in table.columns if name not in dropped}
-    return next((by_name[name] for name in usual if name in by_name), None)
+    return bool((known["min"].to_numpy()[1:] > known["max"].to_numpy()[:-1]).all())

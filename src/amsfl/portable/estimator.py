@@ -25,7 +25,7 @@ def as_values(names: tuple[str, ...]) -> Array:
 
 
 class _Portable(BaseEstimator):  # type: ignore[misc]
-    """Trained already: `fit` loads it and looks at no rows. Rows are a table or an array of features."""
+    """Trained already: `fit` loads it and looks at no rows. Rows are raw columns: a table or an array."""
 
     def __init__(self, folder: str = ".", which: str = "auto"):
         self.folder = folder

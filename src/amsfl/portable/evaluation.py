@@ -1,34 +1,21 @@
-"""How good a model is on rows whose answers are known, and which of their columns it goes by.
-
-Metrics are scikit-learn's.
-"""
+"""How good a model is on rows whose answers are known, and which of their columns it goes by."""
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from amsfl.core import UserError
 from amsfl.core.scores import UNBALANCED
-from amsfl.data.labels import class_places, parse_label_numbers
-from amsfl.data.raw_table import RawTable
-from amsfl.data.read_column import means_gap
-from amsfl.data.read_table import open_rows
-from amsfl.data.recipe import Recipe
+from amsfl.data.recipe import Recipe, some
+from amsfl.portable.class_scores import of_classes
 from amsfl.portable.model import PortableModel
 from amsfl.portable.network import Array
 
-BINS = 10  # of the calibration curve
+if TYPE_CHECKING:
+    from amsfl.data.read_table import RawTable
+
 REPEATS = 5  # shuffles of a column
-
-
-class CalibrationBin(NamedTuple):
-    """Rows whose prediction is about as sure."""
-
-    rows: int
-    confidence: float  # mean probability of the predicted class
-    accuracy: float
 
 
 class Evaluation(NamedTuple):
@@ -37,7 +24,15 @@ class Evaluation(NamedTuple):
     rows: int
     scores: dict[str, float]
     baseline: dict[str, float]
-    calibration: tuple[CalibrationBin, ...] = ()
+    calibration: tuple["CalibrationBin", ...] = ()
+
+
+class CalibrationBin(NamedTuple):
+    """Rows whose prediction is about as sure."""
+
+    confidence: float  # mean probability of the predicted class
+    accuracy: float
+    rows: int
 
 
 class Importance(NamedTuple):
@@ -49,12 +44,12 @@ class Importance(NamedTuple):
     score: str  # accuracy, AUC or r2
 
 
-def has_labels(model: PortableModel, table: RawTable) -> bool:
+def has_labels(model: PortableModel, table: "RawTable") -> bool:
     """Whether the table has the column that the model predicts, with something in it."""
     recipe = model.recipe
-    if recipe is None or recipe.label not in table.columns:
-        return False
-    return not means_gap(recipe.label_column, table).all()
+    return (
+        recipe is not None and recipe.label in table.frame and bool(table.frame[recipe.label].notna().any())
+    )
 
 
 def evaluate(model: PortableModel, rows: Any) -> Evaluation:
@@ -84,11 +79,13 @@ def explain(model: PortableModel, rows: Any, repeats: int = REPEATS, seed: int =
         What is lost of `explained_score` where a column is shuffled within each client's rows.
     """
     recipe, table, answers = _labelled(model, rows)
-    client, name = table.columns.get(recipe.client), explained_score(model, answers)
-    owners = client.codes if client is not None else np.zeros(table.rows, np.int32)
+    name = explained_score(model, answers)
+    owners = np.zeros(len(answers), np.int64)
+    if recipe.client in table.frame:
+        owners = np.unique(table.frame[recipe.client].astype(str), return_inverse=True)[1]
 
     def score(x: Array) -> float:
-        return _score(model, model.logits(x), answers).scores[name]
+        return _score(model, model.outputs(x), answers).scores[name]
 
     return permutation_importance(name, score, model.encode(table), recipe, owners, repeats, seed)
 
@@ -101,80 +98,75 @@ def explained_score(model: PortableModel, answers: Array) -> str:
     return "AUC" if UNBALANCED <= shares.max() < 1 else "accuracy"
 
 
-def _labelled(model: PortableModel, rows: Any) -> tuple[Recipe, RawTable, Array]:
+def _labelled(model: PortableModel, rows: Any) -> tuple[Recipe, "RawTable", Array]:
     """The recipe, rows that have a label, and their labels: class numbers, or numbers in their own units."""
-    table = open_rows(rows)
-    recipe, label = model.recipe, model.recipe.label if model.recipe else ""
+    from amsfl.data.labels import class_places, label_numbers
+
+    table, recipe = model.read(rows), model.recipe
     if recipe is None or not has_labels(model, table):
         raise UserError(
-            f"{table.name} has no column {label!r} with the answers, so nothing can be scored; add it, or "
-            "predict alone: amsfl predict."
+            f"{table.name} has no column {recipe.label if recipe else ''!r} with the answers, so nothing can "
+            "be scored; add it, or predict alone: amsfl predict."
         )
-    table = table.filter(~means_gap(recipe.label_column, table))
-    cells = table.columns[label]
+    table = table._replace(frame=table.frame[table.frame[recipe.label].notna()])
+    cells = table.frame[recipe.label]
     if not model.classes:
-        numbers = parse_label_numbers(table, label)[0]
+        numbers = label_numbers(table, recipe.label)
         if np.isnan(numbers).any():
             row = int(np.argmax(np.isnan(numbers)))
-            raise UserError(
-                f"{table.name}, line {table.lines[row]}: {table.cell(label, row)!r} is no number."
-            )
+            raise UserError(f"{table.name}: {table.place(row)}: {cells.iloc[row]!r} is no number.")
         return recipe, table, numbers
-    place = class_places(model.classes, cells.words)
-    unknown = [word for word in cells.words if word not in place]
+    words = list(cells.unique())
+    place = class_places(model.classes, words)
+    unknown = [word for word in words if word not in place]
     if unknown:
-        known = ", ".join(model.classes)
-        raise UserError(f"{table.name} has the class {unknown[0]!r}; the model knows {known}.")
-    return recipe, table, np.array([place[word] for word in cells.words])[cells.codes]
+        raise UserError(
+            f"{table.name} has the class {unknown[0]!r}; the model knows {some(model.classes, 40)}."
+        )
+    return recipe, table, cells.map(place).to_numpy(np.int64)
 
 
 def _score(model: PortableModel, outputs: Array, answers: Array) -> Evaluation:
     if model.classes:
-        return _score_classes(model.chances(outputs), answers)
-    predicted = model.named(outputs)
-    constant = np.full(len(answers), (model.amount or (0.0, 1.0))[0])
-    return Evaluation(len(answers), _number_scores(answers, predicted), _number_scores(answers, constant))
+        return _score_classes(outputs.astype(np.float64), answers)
+    mean = np.full(len(answers), (model.amount or (0.0, 1.0))[0])
+    own = _number_scores(answers, model.named(outputs))
+    return Evaluation(len(answers), own, _number_scores(answers, mean))
 
 
 def _number_scores(answers: Array, predicted: Array) -> dict[str, float]:
-    from sklearn import metrics
-
-    return {
-        "r2": float(metrics.r2_score(answers, predicted)) if len(answers) > 1 else float("nan"),
-        "mae": float(metrics.mean_absolute_error(answers, predicted)),
-        "rmse": float(metrics.root_mean_squared_error(answers, predicted)),
-    }
+    away, spread = answers - predicted, float(((answers - answers.mean()) ** 2).sum())
+    r2 = 1 - float((away**2).sum()) / spread if spread else float("nan")
+    return {"r2": r2, "mae": float(np.abs(away).mean()), "rmse": float((away**2).mean() ** 0.5)}
 
 
-def _score_classes(chances: Array, answers: Array) -> Evaluation:
-    from sklearn import metrics
-
-    predicted, present = chances.argmax(axis=1), np.unique(answers)
-    over_present: dict[str, Any] = {"labels": present, "average": "macro", "zero_division": 0}
-    measures: dict[str, Callable[[Array, Array], float]] = {
-        "accuracy": metrics.accuracy_score,
-        "balanced accuracy": partial(metrics.recall_score, **over_present),
-        "macro-F1": partial(metrics.f1_score, **over_present),
-    }
-    scores = {name: float(measure(answers, predicted)) for name, measure in measures.items()}
+def _score_classes(outputs: Array, answers: Array) -> Evaluation:
     commonest = np.full(len(answers), np.bincount(answers).argmax())
-    baseline = {name: float(measure(answers, commonest)) for name, measure in measures.items()}
-    if len(present) > 1:
-        each = [metrics.roc_auc_score(answers == nth, chances[:, nth]) for nth in present]
-        scores["AUC"], baseline["AUC"] = float(np.mean(each)), 0.5
-    scores["log loss"] = float(metrics.log_loss(answers, chances, labels=np.arange(chances.shape[1])))
-    bins = _calibrate(chances.max(axis=1), predicted == answers)
-    return Evaluation(len(answers), scores, baseline, bins)
-
-
-def _calibrate(confidence: Array, right: Array) -> tuple[CalibrationBin, ...]:
-    place = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    bins = (place == nth for nth in range(BINS))
-    return tuple(
-        CalibrationBin(int(mask.sum()), float(confidence[mask].mean()), float(right[mask].mean()))
-        for mask in bins
-        if mask.any()
+    scores, baseline = (_right(guess, answers) for guess in (outputs.argmax(axis=1), commonest))
+    detailed = of_classes(outputs, answers)
+    if detailed["macro_auc"] is not None:
+        scores["AUC"], baseline["AUC"] = detailed["macro_auc"], 0.5
+    powers = outputs - outputs.max(axis=1, keepdims=True)
+    own = np.take_along_axis(powers, answers[:, None], axis=1)[:, 0]
+    scores["log loss"] = float((np.log(np.exp(powers).sum(axis=1)) - own).mean())
+    return Evaluation(
+        len(answers), scores, baseline, tuple(CalibrationBin(*each) for each in detailed["reliability"])
     )
+
+
+def _right(guess: Array, answers: Array) -> dict[str, float]:
+    """Accuracy, and means over the classes that are there."""
+    most = int(max(guess.max(), answers.max())) + 1
+    true, guessed, hits = (
+        np.bincount(each, minlength=most) for each in (answers, guess, guess[guess == answers])
+    )
+    present = true > 0
+    recall, f1 = hits[present] / true[present], (2 * hits / np.maximum(true + guessed, 1))[present]
+    return {
+        "accuracy": float((guess == answers).mean()),
+        "balanced accuracy": float(recall.mean()),
+        "macro-F1": float(f1.mean()),
+    }
 
 
 def permutation_importance(

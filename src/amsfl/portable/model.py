@@ -2,9 +2,10 @@
 """A trained model that leaves: layers, tensors, preprocessing and classes, in files that anyone can read."""
 
 import warnings
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError
@@ -14,9 +15,7 @@ from safetensors.numpy import save
 from amsfl.core import DiskError, Remark, UserError
 from amsfl.core.version import VERSION
 from amsfl.data.dataset import LabelScale
-from amsfl.data.preprocessing import encode, unfamiliar_cells
-from amsfl.data.read_table import open_rows
-from amsfl.data.recipe import Recipe
+from amsfl.data.recipe import ColumnRecipe, Recipe, some
 from amsfl.portable.card import model_card
 from amsfl.portable.compute import KINDS, logits
 from amsfl.portable.network import Array, LayerSpec, Tensors, shapes
@@ -24,6 +23,9 @@ from amsfl.record import Damaged, from_plain, plain
 from amsfl.record.disk import Content, digest
 from amsfl.record.run import ABOUT_MODEL, BEST, CARD, MODEL, check_models
 from amsfl.record.sums import seal, unseal
+
+if TYPE_CHECKING:
+    from amsfl.data.read_table import RawTable
 
 FILES = {"last": MODEL, "best": BEST, "auto": BEST}
 BLOCK = 4096  # rows at once
@@ -40,39 +42,55 @@ class PortableModel(NamedTuple):
     about: dict[str, Any] = {}  # method, data, settings, scores; for the card
     amount: LabelScale | None = None  # of numbers: outputs times its scale plus its shift are the user's
 
-    def encode(self, rows: Any) -> Array:
-        """Features of new rows.
+    def read(self, rows: Any) -> "RawTable":
+        """Raw rows as the model takes them.
 
         Args:
-            rows: A file, a data frame or a dict of columns; an array has features already.
+            rows: A file, a data frame or a dict of columns.
+
+        Returns:
+            A table of numbers, dates and words.
+        """
+        from amsfl.data.read_table import by_recipe, read_table
+
+        columns = tuple(ColumnRecipe(name, "number") for name in self.features)
+        return read_table(rows, by_recipe(self.recipe or Recipe(columns)))
+
+    def encode(self, rows: Any) -> Array:
+        """Features of raw rows: what the network takes.
+
+        Args:
+            rows: A file, a data frame or a dict of columns, or an array of raw columns, in their order.
 
         Returns:
             float32 [rows, features].
         """
-        if isinstance(rows, np.ndarray) or (
-            isinstance(rows, list) and rows and not isinstance(rows[0], dict)
-        ):
-            return self._features(np.asarray(rows))
-        table = open_rows(rows)
-        if self.recipe is not None:
-            x = encode(self.recipe, table)
-            for line in unfamiliar_cells(self.recipe, table):
-                warnings.warn(line, Remark, stacklevel=2)
-            return x
-        missing = [name for name in self.features if name not in table.columns]
-        if missing:
-            raise UserError(f"{table.name} has no column {missing[0]!r}, which the model was trained with.")
-        try:
-            columns = [table.columns[name].array.cast("float32") for name in self.features]
-            return self._features(np.stack([np.asarray(column) for column in columns], axis=1))
-        except (ValueError, TypeError) as error:
-            raise UserError(f"{table.name} should hold numbers alone: {error}.") from None
+        if is_array(rows):
+            rows = np.asarray(rows)
+            if self.recipe is None:
+                return self._checked(rows, self.features)
+            columns = [column.name for column in self.recipe.columns]
+            rows = dict(zip(columns, self._checked(rows, columns).T, strict=True))
+            return self._encode(rows, from_array=True)
+        return self._encode(rows)
 
-    def _features(self, x: Array) -> Array:
-        if x.ndim != 2 or x.shape[1] != len(self.features):
+    def _encode(self, rows: Any, from_array: bool = False) -> Array:
+        from amsfl.data.features import check_scale, encode, unfamiliar_cells
+
+        table = self.read(rows)
+        recipe = self.recipe or Recipe(tuple(ColumnRecipe(name, "number") for name in self.features))
+        if from_array:
+            check_scale(recipe, table)
+        x = encode(recipe, table)
+        for line in unfamiliar_cells(recipe, table):
+            warnings.warn(line, Remark, stacklevel=3)
+        return x
+
+    def _checked(self, x: Array, columns: Sequence[str]) -> Array:
+        if x.ndim != 2 or x.shape[1] != len(columns):
             raise UserError(
-                f"Rows have shape {x.shape}; the model takes [rows, {len(self.features)}] features, or a "
-                "table of raw columns."
+                f"Rows have shape {x.shape}; the model takes [rows, {len(columns)}] raw columns: "
+                f"{some(columns, 5)}. Features that are encoded already go into `outputs`."
             )
         return x
 
@@ -80,7 +98,18 @@ class PortableModel(NamedTuple):
         """The network's outputs.
 
         Args:
-            rows: As in `encode`.
+            rows: Raw ones, as in `encode`.
+
+        Returns:
+            float32 [rows, classes]; of numbers, standardised, [rows, 1].
+        """
+        return self.outputs(self.encode(rows))
+
+    def outputs(self, features: Array) -> Array:
+        """The same of features, as `encode` makes them.
+
+        Args:
+            features: [rows, features].
 
         Returns:
             float32 [rows, classes]; of numbers, standardised, [rows, 1].
@@ -89,8 +118,7 @@ class PortableModel(NamedTuple):
             raise UserError(
                 "This model is a network of the user's own; amsfl keeps its numbers, not its code."
             )
-        x = self.encode(rows)
-        blocks = (x[start : start + BLOCK] for start in range(0, len(x), BLOCK))
+        blocks = (features[start : start + BLOCK] for start in range(0, len(features), BLOCK))
         parts = [logits(self.layers, self.tensors, block) for block in blocks]
         return np.concatenate(parts) if parts else np.zeros((0, len(self.classes) or 1), np.float32)
 
@@ -153,6 +181,19 @@ class PortableModel(NamedTuple):
         """
         return {name: plain(part) for name, part in self._asdict().items() if name != "tensors"}
 
+    def __repr__(self) -> str:
+        numbers = sum(part.size for part in self.tensors.values())
+        predicts = f"{len(self.classes)} classes" if self.classes else "a number"
+        kind, data = self.about.get("model", "own"), self.about.get("data", "unknown data")
+        return f"<PortableModel: {kind} on {data}, {numbers:,} numbers, predicts {predicts}>"
+
+
+def is_array(rows: Any) -> bool:
+    """Whether rows are numbers by their place, and not by the names of columns."""
+    return isinstance(rows, np.ndarray) or (
+        isinstance(rows, list) and bool(rows) and not isinstance(rows[0], dict)
+    )
+
 
 def folder_files(model: PortableModel, best: Tensors | None = None) -> dict[str, Content]:
     """What a folder that holds a model is made of; `best` are the tensors of another round."""
@@ -203,10 +244,9 @@ def load(folder: str | Path, which: str = "auto") -> PortableModel:
         if sha256(content).hexdigest() != about["sha256"][path.name]:
             raise Damaged(f"{path.name} was changed")
         tensors = load_tensors(content)
-        # older files lack `many`
-        layers = tuple(from_plain(LayerSpec, {"many": 0} | part) for part in about["layers"])
-        recipe = None if about["recipe"] is None else _recipe(about["recipe"])
-        amount = None if about.get("amount") is None else from_plain(LabelScale, about["amount"])
+        layers = tuple(from_plain(LayerSpec, part) for part in about["layers"])
+        recipe = None if about["recipe"] is None else from_plain(Recipe, about["recipe"])
+        amount = None if about["amount"] is None else from_plain(LabelScale, about["amount"])
         classes, features = tuple(about["classes"]), tuple(about["features"])
         check_layers(layers, tensors)
     except OSError as error:
@@ -219,11 +259,6 @@ def load(folder: str | Path, which: str = "auto") -> PortableModel:
         raise DiskError(f"The model in {str(where)!r} is {why}; train or export it again.") from None
     facts = {"which": "last"} | about["about"] | ({"which": "best"} if path.name == BEST else {})
     return PortableModel(layers, tensors, classes, features, recipe, facts, amount)
-
-
-def _recipe(about: dict[str, Any]) -> Recipe:
-    columns = [{"spellings": []} | column for column in about["columns"]]  # older files lack them
-    return from_plain(Recipe, about | {"columns": columns})
 
 
 def check_layers(layers: tuple[LayerSpec, ...], tensors: Tensors) -> None:

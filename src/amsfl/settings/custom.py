@@ -6,16 +6,15 @@ from typing import NamedTuple
 from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Transmit, UserError
 from amsfl.core.records import Json, JsonMapping
-from amsfl.data import Dataset, load_table
-from amsfl.data.column_options import ColumnOptions
-from amsfl.data.raw_table import Frame
+from amsfl.data import Dataset, Frame
+from amsfl.data.recipe import ColumnOptions
 from amsfl.engines.models import Model
 from amsfl.methods import Method
 from amsfl.planning import Policy
 from amsfl.settings.custom_data import check_dataset
 
 OF_NAMED_DATA = ("data", "data_dir", "label", "client_column", "binary", "task")
-COLUMN_SETTINGS = ("drop", "columns", "impute", "keep", "missing")
+COLUMN_SETTINGS = ("drop", "columns", "missing")
 OF_TABLES = ("label", "client_column", "task", *COLUMN_SETTINGS)
 
 
@@ -60,6 +59,8 @@ def table_of(settings: JsonMapping, given: Dataset | Frame | None) -> tuple[Json
         or not (hasattr(given, "columns") or isinstance(given, dict))
     ):
         return rest, given  # type: ignore[return-value]  # check_dataset refuses all else
+    from amsfl.data.table import load_table  # here: pandas is slow to import, and named data need none
+
     settings_of_table = {key: rest.pop(key) for key in OF_TABLES if rest.get(key) is not None}
     columns = {key: settings_of_table.pop(key) for key in COLUMN_SETTINGS if key in settings_of_table}
     return rest, load_table(given, options=ColumnOptions(**columns), **settings_of_table)

@@ -5,7 +5,7 @@ import numpy as np
 from amsfl.core import UserError
 from amsfl.core.records import Array
 from amsfl.data import Dataset
-from amsfl.data.labels import label_scale, standardise
+from amsfl.data.dataset import label_scale, standardise
 
 
 def check_dataset(data: Dataset) -> Dataset:
@@ -22,9 +22,11 @@ def check_dataset(data: Dataset) -> Dataset:
     name = f"The dataset {str(data.name)!r}"
     if not str(data.name) or not isinstance(data.evals, dict) or "holdout" not in data.evals:
         raise UserError(f"{name} needs a name and a split 'holdout' in its evals; runs are judged by it.")
+    if not len(data.features):
+        width = np.shape(data.x)[1] if np.ndim(data.x) == 2 else 0
+        data = data._replace(features=tuple(f"x{column}" for column in range(width)))
     for what, names in (("classes", data.classes), ("features", data.features)):
-        empty = not len(names) and what == "features"  # () as classes: numbers are predicted
-        if isinstance(names, str) or len(set(map(str, names))) != len(names) or empty:
+        if isinstance(names, str) or len(set(map(str, names))) != len(names):
             raise UserError(f"{name}: {what} are different names in a tuple, not {names!r}."[:300])
     x, y = _split(f"{name}, split 'train'", data, data.x, data.y)
     evals = {
@@ -67,8 +69,7 @@ def _first(labels: Array) -> int:
 
 def _standardised(name: str, data: Dataset) -> Dataset:
     """Numbers to predict, by their mean and deviation over the training rows."""
-    sites = np.zeros(len(data.y), int) if data.sites is None else data.sites
-    amount = label_scale([data.y[sites == site] for site in np.unique(sites)])
+    amount = label_scale(data.y)
     if np.ptp(data.y) == 0:
         raise UserError(f"{name}: every training row has y {data.y[0]:g}; there is nothing to predict.")
     evals = {split: (x, standardise(y, amount)) for split, (x, y) in data.evals.items()}

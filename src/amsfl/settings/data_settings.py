@@ -32,14 +32,9 @@ class DataSettings(Settings):
     drop: str = Field("", description="columns of a table to leave out, with commas between")
     columns: str = Field(
         "",
-        description="how columns are read, as in zip=words,note=text; or number, date, hash, frequency, drop",
+        description="how columns are read, as in zip=words,id=keep; or number, date, hash, drop, day-first",
     )
-    keep: str = Field("", description="columns to learn from although they look like identifiers")
     missing: str = Field("", description="words and numbers of a table that mean a gap, as in -999,unclear")
-    impute: Literal["indicator", "shared", "site", "refuse"] = Field(
-        "indicator",
-        description="what becomes of gaps: indicator, shared, site or refuse; see docs/tables.md",
-    )
     task: Literal["auto", "classification", "regression"] = Field(
         "auto",
         description="what a table's label is; auto: a number if it has fractions or over 20 values",
@@ -51,7 +46,7 @@ class DataSettings(Settings):
         "dirichlet:0.5",
     )
 
-    @field_validator("drop", "keep", "columns", "missing", mode="before")
+    @field_validator("drop", "columns", "missing", mode="before")
     @classmethod
     def _names(cls, value: Any) -> Any:
         """Lists of names are taken as the text with commas that they mean."""

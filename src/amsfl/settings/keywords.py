@@ -17,9 +17,7 @@ class TrainingKeywords(TypedDict, total=False):
     client_column: str | None
     drop: str
     columns: str
-    keep: str
     missing: str
-    impute: Literal["indicator", "shared", "site", "refuse"]
     task: Literal["auto", "classification", "regression"]
     binary: bool
     partition: str

@@ -11,9 +11,8 @@ import numpy as np
 from amsfl import record
 from amsfl.clock.costs import MEGABYTE
 from amsfl.core import Remark, UserError
-from amsfl.data import Dataset
-from amsfl.data.raw_table import Frame
-from amsfl.data.read_table import is_table
+from amsfl.data import Dataset, Frame
+from amsfl.data.paths import is_table
 from amsfl.engines import State
 from amsfl.engines.models import Model
 from amsfl.privacy.mechanism import check_longer

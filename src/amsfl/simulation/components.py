@@ -9,8 +9,8 @@ import numpy as np
 from amsfl import clock, combine, data, methods, privacy, protocol, transmit
 from amsfl.core import Reading, UserError, first_line
 from amsfl.data import Dataset, IntArray
-from amsfl.data.feature_skew import skew_features
-from amsfl.data.labels import class_weights
+from amsfl.data.dataset import class_weights
+from amsfl.data.partition import skew_features
 from amsfl.engines import losses, memory, models, task
 from amsfl.planning import Policy
 from amsfl.portable.network import check_rows, vocabulary_size
@@ -33,8 +33,6 @@ def load_data(config: Training) -> Dataset:
         binary=config.binary,
         drop=config.drop,
         columns=config.columns,
-        impute=config.impute,
-        keep=config.keep,
         missing=config.missing,
         task=config.task,
     )

@@ -13,9 +13,9 @@ from amsfl.engines.models import tensors
 from amsfl.engines.outputs import outputs
 from amsfl.engines.scores import class_metrics
 from amsfl.portable import compute
+from amsfl.portable.class_scores import of_classes
 from amsfl.portable.evaluation import permutation_importance
 from amsfl.record.schema import Array
-from amsfl.simulation.class_scores import of_classes
 from amsfl.simulation.components import client_labels, precision
 from amsfl.simulation.setup import RunSetup
 

@@ -1,63 +1,48 @@
 """`FederatedClassifier` and `FederatedRegressor`: scikit-learn estimators, each site's rows kept apart."""
 
-from typing import Any, Self
+import warnings
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import assert_all_finite, check_consistent_length, check_random_state, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    check_random_state,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from amsfl.core import Remark
 from amsfl.core.records import Json
 from amsfl.data import Dataset, LabelScale
-from amsfl.data.column_options import ColumnOptions
-from amsfl.data.federated_statistics import TrainingRows, mean_and_deviation, median
-from amsfl.data.fit_recipe import fit
-from amsfl.data.labels import label_scale, standardise
-from amsfl.data.preprocessing import encode
-from amsfl.data.raw_table import from_frame
+from amsfl.data.dataset import label_scale, standardise
 from amsfl.data.recipe import Recipe
 from amsfl.portable.network import Array
 from amsfl.simulation.api import run
-from amsfl.simulation.estimator_input import (
-    as_columns,
-    by_site,
-    different_names,
-    needs_recipe,
-    read_answers,
-    refuse_twice,
-    refuse_unknown,
-    site_of_rows,
-)
+
+if TYPE_CHECKING:
+    from amsfl.data.read_table import RawTable
+
+CLIENTS = 5  # that rows are dealt to where no groups are given
 
 
 class _Federated(BaseEstimator):  # type: ignore[misc]
     """What both have in common: settings, sites, standardised features, the run."""
 
-    recipe_: Recipe | None  # of frames with words, gaps or dates
-    middle_: Array | None  # medians of a frame of numbers, for gaps of rows to come
+    recipe_: Recipe | None  # of frames, and of arrays that hold words
 
     def __init__(
         self,
         method: str = "amsfl",
         model: str = "mlp",
         rounds: int = 30,
-        clients: int = 5,
+        clients: int | None = None,
         lr: float | None = None,
         steps: int | None = None,
         batch: int | None = None,
         settings: Json | None = None,
         random_state: Any = 0,
     ):
-        self.method, self.model = method, model
-        self.rounds, self.clients = rounds, clients
-        self.lr = lr
-        self.steps = steps
-        self.batch = batch
+        self.method, self.model, self.rounds = method, model, rounds
+        self.clients = clients
+        self.lr, self.steps, self.batch = lr, steps, batch
         self.settings = settings
         self.random_state = random_state
 
@@ -73,100 +58,104 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         Returns:
             Itself.
         """
-        refuse_unknown(unknown)
-        refuse_twice(self)
+        if "sample_weight" in unknown:
+            raise ValueError(
+                "sample_weight is not taken, since rows have no weights in federated training; weigh "
+                "classes: settings={'class_weights': 'balanced'}."
+            )
+        if unknown:
+            raise TypeError(f"fit has no parameter {next(iter(unknown))!r}; it takes X, y and groups.")
+        self._refuse_twice()
         numeric = isinstance(self, RegressorMixin)
         y = read_answers(y, numeric)
-        self.recipe_ = self.middle_ = None
-        if needs_recipe(X):
-            rows = self._read_rows(X, groups)
+        self.recipe_ = None
+        if holds_words(X):
+            rows = self._fit_recipe(X)
         else:
-            rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
+            values, y = validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
+            self.shift_, wide = values.mean(axis=0), values.std(axis=0)  # sums, which sites can share
+            self.scale_ = np.where(wide > 1e-12 * np.abs(self.shift_), wide, 1.0)
+            rows = ((values - self.shift_) / self.scale_).astype(np.float32)
         check_consistent_length(rows, y)
+        y, classes, amount = self._targets(y)
         sites, names = site_of_rows(rows, groups)
-        if self.recipe_ is None and hasattr(X, "columns"):
-            self.middle_ = np.array([median(by_site(column, sites)) for column in rows.T])
-        return self._fit_rows(rows, y, sites, names)
+        features = tuple(f"x{column}" for column in range(rows.shape[1]))
+        data = Dataset("table:array", rows, y, {"holdout": (rows, y)}, classes, features, sites)
+        return self._train(data._replace(site_names=names, amount=amount))
 
-    def _fit_rows(self, rows: Array, y: Array, sites: Array | None, names: Array) -> Self:
+    def _refuse_twice(self) -> None:
+        """A search over a parameter would find nothing where `settings` has its value, too."""
+        settings = self.settings or {}
+        if not isinstance(settings, dict):
+            raise ValueError(f"settings is a dict, as in {{'profile': 'wild'}}, and not {settings!r}.")
+        given = {name for name, value in self.get_params(deep=False).items() if value is not None}
+        for name in settings:
+            own = "random_state" if name == "seed" else name
+            if own in given | {"random_state"}:
+                raise ValueError(
+                    f"settings has {name!r}, which is said by the parameter {own}; write "
+                    f"{type(self).__name__}({own}=...) and leave it out of settings."
+                )
+
+    def _fit_recipe(self, X: Any) -> Array:
+        from amsfl.data.features import encode, fit
+
+        table = as_table(X)
+        keep = dict.fromkeys(table.frame, "keep")  # whoever passes a column means it
+        self.recipe_ = fit(table, "", "", np.arange(len(table.frame)), keep)
+        self.n_features_in_ = len(table.frame.columns)
+        self.feature_names_in_ = np.array(list(table.frame), object)
+        return encode(self.recipe_, table)
+
+    def _targets(self, y: Array) -> tuple[Array, tuple[str, ...], LabelScale | None]:
         raise NotImplementedError
 
-    def _train(
-        self,
-        X: Array,
-        y: Array,
-        sites: Array | None,
-        names: Array,
-        classes: tuple[str, ...] = (),
-        amount: LabelScale | None = None,
-    ) -> Self:
-        parts = by_site(X, sites)
-        moments = [mean_and_deviation([part[:, column] for part in parts]) for column in range(X.shape[1])]
-        self.shift_ = np.array([mean for mean, _ in moments])
-        self.scale_ = np.array([wide if wide > 1e-12 * abs(mean) else 1.0 for mean, wide in moments])
-        rows = self._scaled(X).astype(np.float32)
-        features = tuple(f"x{column}" for column in range(X.shape[1]))
-        data = Dataset("table:array", rows, y, {"holdout": (rows, y)}, classes, features)
-        data = data._replace(sites=sites, site_names=different_names(names), amount=amount)
-        own: Json = {"partition": "auto" if sites is not None else "iid", "eval_every": self.rounds}
-        own |= {"batch": min(64, len(rows)), "details": False}
-        if sites is None:
-            own["clients"] = min(self.clients, len(rows))
+    def _train(self, data: Dataset) -> Self:
+        if data.sites is not None and self.clients is not None:
+            raise ValueError("clients has no effect where groups name them; leave one of them out.")
+        settings: Json = {"partition": "auto" if data.sites is not None else "iid", "details": False}
+        settings |= {"eval_every": self.rounds, "batch": min(64, len(data.y))}
+        if data.sites is None:
+            settings["clients"] = min(self.clients or CLIENTS, len(data.y))
         named = {"lr": self.lr, "steps": self.steps, "batch": self.batch}
-        own |= {name: value for name, value in named.items() if value is not None}
-        result = run(
-            **own | (self.settings or {}),
-            dataset=data,
-            method=self.method,
-            model=self.model,
-            rounds=self.rounds,
-            seed=int(check_random_state(self.random_state).randint(2**31)),
-        )
+        settings |= {name: value for name, value in named.items() if value is not None}
+        settings |= {"method": self.method, "model": self.model, "rounds": self.rounds}
+        settings["seed"] = int(check_random_state(self.random_state).randint(2**31))
+        try:
+            with warnings.catch_warnings():  # a search over what has no effect would find a best value
+                warnings.filterwarnings("error", ".*has no effect", Remark)
+                result = run(dataset=data, **settings | (self.settings or {}))
+        except Remark as remark:
+            raise ValueError(str(remark)) from None
         self.model_, self.summary_, self.rounds_ = result.model, result.summary, result.rounds
         return self
 
-    def _read_rows(self, X: Any, groups: Any) -> Array:
-        """Features of training rows with words, gaps or dates, by a recipe."""
-        table = from_frame(as_columns(X), "X")
-        sites, names = site_of_rows(np.empty(table.rows), groups)
-        owners: dict[str, Array] = {"": np.arange(table.rows)}
-        if sites is not None:
-            owners = {str(name): np.flatnonzero(sites == place) for place, name in enumerate(names)}
-        keep = ColumnOptions(keep=tuple(table.columns))  # whoever passes a column means it
-        self.recipe_ = fit(table, "", None, TrainingRows(owners), keep)
-        self.n_features_in_ = len(table.columns)
-        self.feature_names_in_ = np.array(list(table.columns), object)
-        return np.asarray(encode(self.recipe_, table), np.float64)
-
-    def _encoded(self, X: Any) -> Array:
+    def _outputs(self, X: Any) -> Array:
         check_is_fitted(self)
-        if self.recipe_ is not None:
-            table = from_frame(as_columns(X, tuple(self.feature_names_in_)), "X")
-            return self._scaled(np.asarray(encode(self.recipe_, table), np.float64))
-        if self.middle_ is None:
-            return self._scaled(validate_data(self, X, dtype=np.float64, reset=False))
-        rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan")
-        return self._scaled(np.where(np.isnan(rows), self.middle_, rows))
+        if self.recipe_ is None:
+            rows = validate_data(self, X, dtype=np.float64, reset=False)
+            return self.model_.outputs((rows - self.shift_) / self.scale_)
+        from amsfl.data.features import encode
 
-    def _scaled(self, X: Array) -> Array:
-        return np.asarray((X - self.shift_) / self.scale_)
+        table = as_table(X, self.recipe_, tuple(self.feature_names_in_))
+        return self.model_.outputs(encode(self.recipe_, table))
 
 
 class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
     """A classifier that is trained where the rows are: `FederatedClassifier().fit(X, y, groups=site)`.
 
-    `groups` says whose row it is; without it rows are dealt to `clients` at random. Features are standardised
-    by sums that sites can share; words, gaps and dates of a data frame are read as in docs/tables.md.
+    `groups` says whose row it is; without it rows are dealt to `clients` (5) at random. Features are
+    standardised by sums that sites can share; data frames are read as tables are (docs/tables.md).
     `settings` are further ones of docs/settings.md, as in {"profile": "wild"}.
     All rows are trained on; judge by others, as scikit-learn's cross_val_score does.
     """
 
-    def _fit_rows(self, rows: Array, y: Array, sites: Array | None, names: Array) -> Self:
+    def _targets(self, y: Array) -> tuple[Array, tuple[str, ...], LabelScale | None]:
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("There is one class in y; a classifier needs two classes or more.")
-        return self._train(rows, codes.astype(np.int32), sites, names, different_names(self.classes_))
+        return codes.astype(np.int32), different_names(self.classes_), None
 
     def predict_proba(self, X: Any) -> Array:
         """How likely each class is.
@@ -177,8 +166,8 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
         Returns:
             Probabilities [rows, classes], in the order of `classes_`.
         """
-        rows = self._encoded(X)  # says first if nothing is fitted
-        return self.model_.predict_proba(rows)
+        outputs = self._outputs(X)  # says first if nothing is fitted
+        return self.model_.chances(outputs)
 
     def predict(self, X: Any) -> Array:
         """Predict new rows.
@@ -200,9 +189,9 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
     absolute error in place of the squared one. `score` is R².
     """
 
-    def _fit_rows(self, rows: Array, y: Array, sites: Array | None, names: Array) -> Self:
-        amount = label_scale(by_site(y.astype(np.float64), sites))
-        return self._train(rows, standardise(y, amount), sites, names, amount=amount)
+    def _targets(self, y: Array) -> tuple[Array, tuple[str, ...], LabelScale | None]:
+        amount = label_scale(y)
+        return standardise(y, amount), (), amount
 
     def predict(self, X: Any) -> Array:
         """Predict new rows.
@@ -213,5 +202,70 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
         Returns:
             Of every row its number, in the units of y.
         """
-        rows = self._encoded(X)
-        return self.model_.predict(rows)
+        outputs = self._outputs(X)  # says first if nothing is fitted
+        return self.model_.named(outputs)
+
+
+def holds_words(X: Any) -> bool:
+    """Whether rows are a data frame, or have words: plain arrays of numbers are standardised as they are."""
+    X = np.array(X, object) if isinstance(X, list) else X
+    if not isinstance(X, np.ndarray):
+        return hasattr(X, "columns") or type(X) is dict
+    return X.ndim == 2 and (X.dtype.kind in "US" or any(isinstance(cell, str) for cell in X.flat))
+
+
+def as_table(X: Any, recipe: Recipe | None = None, names: tuple[str, ...] = ()) -> "RawTable":
+    """Raw columns; those of an array or a list are called as in training, by their place."""
+    from amsfl.data.read_table import by_recipe, read_table
+
+    if not hasattr(X, "columns") and type(X) is not dict:
+        rows = np.array(X, object) if isinstance(X, list) else X
+        if rows.ndim != 2 or (recipe and rows.shape[1] != len(names)):
+            raise ValueError(f"X has shape {rows.shape}; the model takes [rows, {len(names)}], or a frame.")
+        X = dict(zip(names or [f"x{place}" for place in range(rows.shape[1])], rows.T, strict=True))
+    return read_table(X, by_recipe(recipe) if recipe else None)
+
+
+def site_of_rows(rows: Array, groups: Any) -> tuple[Array | None, tuple[str, ...]]:
+    """Of every row an index into the names of sites; None where rows are dealt at random."""
+    if groups is None:
+        return None, ()
+    check_consistent_length(rows, groups)
+    values = np.asarray(groups)
+    if values.size != len(values):
+        raise ValueError(f"groups is one name or number a row; it has shape {values.shape}.")
+    check_whole(values.ravel(), "group; every row needs one, or leave groups out.")
+    try:
+        names, sites = np.unique(values.ravel(), return_inverse=True)
+    except TypeError:  # names beside numbers have no order
+        names, sites = np.unique(values.ravel().astype(str), return_inverse=True)
+    return sites.astype(np.int32), different_names(names)
+
+
+def read_answers(y: Any, numeric: bool) -> Array:
+    """One answer a row: numbers, or classes of one type."""
+    values: Array = column_or_1d(y, warn=True)
+    check_whole(values, "answer in y; every row needs one: leave such rows out.")
+    assert_all_finite(values, input_name="y")
+    types = " and ".join(sorted({type(value).__name__.rstrip("_") for value in values}))
+    if not numeric and (values.dtype != object or types == "str"):
+        return values
+    plain = np.array(values.tolist())
+    if plain.dtype.kind in "biuf" and values.dtype.kind not in "mM":
+        return plain.astype(np.float64) if numeric else plain
+    hint = "classes are all numbers or all text, as in y.astype(str)."
+    if numeric:  # numpy would count dates in their own unit, whichever it is
+        hint = "a regressor predicts numbers; of dates give days: (y - y.min()) / np.timedelta64(1, 'D')."
+    raise ValueError(f"y holds {types}, and {hint}")
+
+
+def check_whole(values: Any, what: str) -> None:
+    for row, value in enumerate(values):
+        if value is None or str(value) == "<NA>" or value != value:  # pandas' NA equals nothing, not even NA
+            raise ValueError(f"Row {row} has no {what}")
+
+
+def different_names(values: Array) -> tuple[str, ...]:
+    """Names of classes or sites; numbers where two would be spelled alike."""
+    names = tuple(map(str, values))
+    return names if len(set(names)) == len(names) else tuple(map(str, range(len(names))))

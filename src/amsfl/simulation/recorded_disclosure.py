@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from amsfl.data.read_table import is_table
+from amsfl.data.paths import is_table
 from amsfl.planning.planner import policy_of
 from amsfl.privacy import RECORD_LEVEL
 from amsfl.privacy.disclosure import Leaf, leaves, on_flower
@@ -27,9 +27,8 @@ def leaves_of(folder: Path) -> list[Leaf]:
     rows = mechanism is not None and mechanism.rows
     method = method_of(config, CustomParts(), mechanism)
     reads = takes_readings(config, method, policy_of(config, method))
-    table = is_table(config.data) and config.impute in ("indicator", "shared")
     more = list[Leaf]()
     if isinstance(config, ServeConfig):
         more = on_flower(reads, rows, config.evaluate_clients)
     clients = mechanism is not None and not mechanism.rows
-    return leaves(method, reads, rows, table, clients, not real) + more
+    return leaves(method, reads, rows, is_table(config.data), clients, not real) + more

@@ -8,7 +8,7 @@ import numpy as np
 
 from amsfl.core.records import Json
 from amsfl.core.version import VERSION
-from amsfl.data.raw_table import Frame
+from amsfl.data import Frame
 from amsfl.engines.models import tensors
 from amsfl.portable import PortableModel
 from amsfl.portable.model import folder_files

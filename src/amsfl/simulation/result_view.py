@@ -4,7 +4,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from amsfl.clock.costs import MEGABYTE
-from amsfl.core import Score, UserError, nearest, need
+from amsfl.core import Score, UserError, nearest
 from amsfl.core.records import Json
 from amsfl.record import RoundRecord, flatten
 from amsfl.worth import seconds_alone
@@ -71,13 +71,15 @@ def row(record: RoundRecord, clock: str, main: Score) -> Json:
 
 
 def frame(result: "Result") -> "pandas.DataFrame":
-    pandas = need("pandas", "frames", "to_frame()")
+    import pandas
+
     table = pandas.DataFrame([row(each, result.summary.clock, result.parts.score) for each in result.rounds])
     return table.set_index("round") if len(table) else table
 
 
 def worth(result: "Result") -> "pandas.DataFrame":
-    pandas = need("pandas", "frames", "worth()")
+    import pandas
+
     clients = result.summary.worth.get("clients")
     if not clients:
         raise UserError("This run has no ledger of contributions; run it with worth=True.")

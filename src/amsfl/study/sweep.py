@@ -10,11 +10,10 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amsfl.core import Remark, UserError, need
+from amsfl.core import Remark, UserError
 from amsfl.core.records import Json, JsonMapping
 from amsfl.core.scores import LESS
-from amsfl.data import Dataset
-from amsfl.data.raw_table import Frame
+from amsfl.data import Dataset, Frame
 from amsfl.engines.models import Model
 from amsfl.record import Lock, dumps, flatten, read_sealed, write_sealed
 from amsfl.settings.custom import split_custom, table_of
@@ -77,7 +76,8 @@ def sweep(
         A data frame, one row a run in the order of the combinations: what was swept, the last scores, the
         time to the target, what it cost.
     """
-    pandas = need("pandas", "frames", "sweep()")
+    import pandas
+
     runs = combinations(over, dataset, network, settings)
     data: dict[str, Dataset] = {}  # each once
     for run in runs:

