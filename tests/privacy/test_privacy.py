@@ -234,7 +234,7 @@ def batchwise(x: jax.Array) -> jax.Array:
 
 REFUSED = {
     "not one step": ({"epsilon": 0.01}, "single step"),
-    "asked for": ({"epsilon": 2.0, "options": {"polyak": 0.7}}, "polyak"),
+    "asked for": ({"epsilon": 2.0, "options": {"judge": 1.0}}, "leave its"),
     "teacher": ({"epsilon": 2.0, "method": "fedcsda"}, "as they are"),
     "counts": ({"epsilon": 2.0, "class_weights": "balanced"}, "counts of classes"),
     "both": ({"epsilon": 2.0, "privacy": "none"}, "leave one"),
