@@ -64,10 +64,10 @@ def test_scaffold_pays_for_its_control_variates():
 
 
 def test_amsfl_pays_for_its_gradient_and_its_scalars():
-    """One gradient a round (c_i) and fourteen float32 numbers up (56 bytes at the client's bandwidth)."""
+    """One gradient a round (c_i) and six float32 numbers up (24 bytes at the client's bandwidth)."""
     profile = clock.profile("mild", 5)
     plain, ours = (clock.costs(profile, work_of(name)) for name in ("fedavg", "amsfl"))
-    scalars = 8e-6 * 4 * 14 / profile.up_mbps
+    scalars = 8e-6 * 4 * 6 / profile.up_mbps
     np.testing.assert_allclose(
         ours.comm_seconds - plain.comm_seconds, profile.step_seconds + scalars, rtol=1e-9
     )
@@ -94,13 +94,13 @@ def test_both_clocks_by_hand():
 
 
 def test_bytes_by_hand():
-    """100 numbers, 2 down and 1 up with 14 scalars: 800 bytes down, 456 up. At 8 and 0.8 Mbit/s that is
-    800 us and 4.56 ms."""
+    """100 numbers, 2 down and 1 up with 6 scalars: 800 bytes down, 424 up. At 8 and 0.8 Mbit/s that is
+    800 us and 4.24 ms."""
     two = methods.make("amsfl")._replace(cost=methods.Cost(vectors_down=2, extra_gradients=1.0))
     job = components.work_of(two, planning.policy("price"), 100)._replace(extra_gradients=0.0)
-    assert (job.bytes_down, job.bytes_up) == (800, 456)
+    assert (job.bytes_down, job.bytes_up) == (800, 424)
     profile = clock.Profile("x", *(np.array([v]) for v in (0.1, 0.5, 0.8, 8.0)))
-    assert clock.costs(profile, job).comm_seconds[0] == pytest.approx(0.5 + 800e-6 + 4.56e-3)
+    assert clock.costs(profile, job).comm_seconds[0] == pytest.approx(0.5 + 800e-6 + 4.24e-3)
 
 
 def test_unknown_names_get_the_nearest():

@@ -9,8 +9,7 @@ from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl import clock
-from amsfl.clock.availability import chain, day, presence
-from amsfl.clock.conditions import ClientConditions, _luck
+from amsfl.clock.conditions import ClientConditions, _luck, chain, day, presence
 from amsfl.core import UserError
 
 DATA = own_data(120)

@@ -11,7 +11,7 @@ from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl import methods
-from amsfl.clock.arrival_groups import ArrivalGroup, Starter, fedcompass
+from amsfl.clock.round_end import ArrivalGroup, Starter, fedcompass
 from amsfl.core import UserError
 
 DATA = own_data(120)

@@ -1,6 +1,5 @@
 """Virtual time: how fast clients are, and what a round costs."""
 
-from amsfl.clock.arrival_groups import ArrivalGroup
 from amsfl.clock.conditions import ClientConditions, client_conditions
 from amsfl.clock.costs import (
     CLOCKS,
@@ -14,17 +13,17 @@ from amsfl.clock.costs import (
     round_seconds,
     spent,
 )
-from amsfl.clock.profile import BUILT_IN, Profile, profile, read_profile
+from amsfl.clock.profile import BUILT_IN, COLUMNS, Profile, Sites, profile, read_profile, read_sites
 from amsfl.clock.round_end import (
     ROUND_ENDS,
+    ArrivalGroup,
     RoundEnd,
     Waiting,
     check_progress,
     results_taken,
     round_end,
+    staleness,
 )
-from amsfl.clock.sites import COLUMNS, Sites, read_sites
-from amsfl.clock.staleness import staleness
 
 __all__ = [
     "BUILT_IN",

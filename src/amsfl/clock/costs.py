@@ -1,17 +1,15 @@
 """What a round costs by a profile, for a method's work: seconds on either clock, joules, megabytes, money."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from amsfl.clock.profile import Profile
-from amsfl.clock.sites import Floats, Ints
+from amsfl.clock.profile import Floats, Ints, Profile
 from amsfl.core import UserError, nearest
 
 CLOCKS = ("sum", "makespan")
 MEGABYTE = 1e6
-LIMITED = ("joules", "megabytes")  # what a run may have a limit on
 
 
 class Work(NamedTuple):
@@ -30,10 +28,6 @@ class Account(NamedTuple):
     per_step: Floats
     start: Floats  # the download, and what is computed besides the steps
     upload: Floats  # what only work that comes in has spent
-
-    @property
-    def per_round(self) -> Floats:
-        return self.start + self.upload
 
     def of(self, cohort: Ints, steps: Ints, came: bool = True) -> Floats:
         """Each of these clients' share."""
@@ -107,19 +101,7 @@ def spent(
     return {name: float(each.of(*used).sum() + wasted[name]) for name, each in by_name.items()}
 
 
-class RunLimits(Protocol):
-    """What a run may spend in all; None: any amount."""
-
-    @property
-    def joules(self) -> float | None: ...
-    @property
-    def megabytes(self) -> float | None: ...
-
-
-def over_limit(limits: RunLimits, totals: Mapping[str, float]) -> str | None:
-    """The limit that a run has reached, None if it has reached none."""
-    for name in LIMITED:
-        limit = getattr(limits, name)
-        if limit is not None and totals.get(name, 0.0) >= limit:
-            return name
-    return None
+def over_limit(joules: float | None, megabytes: float | None, totals: Mapping[str, float]) -> bool:
+    """Whether a run has reached one of its limits; None: any amount."""
+    limits = {"joules": joules, "megabytes": megabytes}
+    return any(limit is not None and totals.get(name, 0.0) >= limit for name, limit in limits.items())

@@ -1,7 +1,7 @@
 """When the server moves on, as one object: the only thing that a server asks, simulated or real.
 
-A kind is a function of its numbers that returns a RoundEnd, and one line in ROUND_ENDS. A package adds one
-under the entry point `amsfl.round_ends`; a user names one as `module:attribute` or passes the object.
+A kind is a function of its numbers that returns a RoundEnd, and one line in ROUND_ENDS; a user names one as
+`module:attribute` or passes the object. With it: what late work counts, and FedCompass's arrival groups.
 """
 
 import math
@@ -10,17 +10,57 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from amsfl.clock.arrival_groups import ArrivalGroup, Join, fedcompass
-from amsfl.clock.staleness import Weight, sqrt
-from amsfl.core import Kind, UserError
+from amsfl.core import Kind, UserError, nearest
 from amsfl.core.registry import parse_names
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
+Weight = Callable[[float], float]  # by age in moves of the server
 
 MANY = 10**9  # a cohort's size where nobody knows it yet
 HOPELESS = 1_000  # failures, or moments for each client, after which a round does not end
 UNGROUPED = 0  # the group of all who have no arrival group of their own
+
+
+def sqrt(age: float) -> float:
+    """1/sqrt(1 + age), as in FedBuff."""
+    return 1 / math.sqrt(1 + age)
+
+
+class ArrivalGroup(NamedTuple):
+    """Clients that are planned to arrive at one time."""
+
+    started: float  # when its first client started
+    due: float  # when its clients are planned to arrive
+    latest: float | None  # when the server does not wait for them any longer
+    turn: float  # seconds that its fastest client needs for as many steps as it may take
+
+
+class Starter(NamedTuple):
+    """A client that is about to start: c t + b seconds for t steps, of which it takes `most` at most."""
+
+    step_seconds: float
+    comm_seconds: float
+    most: int
+    first: bool = False  # nobody has measured its speed yet
+
+    def seconds(self, steps: int) -> float:
+        return self.step_seconds * steps + self.comm_seconds
+
+    def within(self, seconds: float) -> int:
+        """The steps that it can take in so many seconds; binary fractions do not cost one."""
+        return math.floor((seconds - self.comm_seconds) / self.step_seconds * (1 + 1e-12) + 1e-9)
+
+
+class Assignment(NamedTuple):
+    """How many steps a client takes, and the group it arrives with."""
+
+    steps: int
+    group: int | None = None  # None: a new group
+    waited_for: bool = True  # False: no group; its result is taken when it arrives
+
+
+Join = Callable[[Starter, float, Mapping[int, ArrivalGroup]], Assignment]
 
 
 class RoundEnd(NamedTuple):
@@ -43,7 +83,7 @@ class RoundEnd(NamedTuple):
         results are taken by a later move. drop: their results are thrown away.
     weight(age): the factor on a result that was computed from a model `age` moves old; 1 for age 0.
     size: results that one move takes at most; the others wait for the next one. None: all.
-    join: gives a client that starts its steps and its arrival group (clock/arrival_groups.py). `ready` and
+    join: gives a client that starts its steps and its arrival group (clock/round_end.py). `ready` and
         `deadline` are then asked for each group by itself, and results that arrive after their group's move
         are taken by the next move, besides those of its group. None: everybody is one group.
     """
@@ -201,3 +241,64 @@ def check_progress(end: RoundEnd, number: int, waits: float, arrived: int, dropp
             f"Round {number} does not end: {arrived:,} results are in, of clients that were asked again and "
             f"again, and the round end {end.name!r} takes none; its `ready` has to be true of some."
         )
+
+
+def staleness(text: str) -> Weight:
+    """The weight that a setting names: constant; sqrt; poly:A, (1+t)^-A; hinge:A/B, 1 up to t = B, then
+    1/(A(t-B)+1), as in FedAsync.
+
+    Args:
+        text: As the setting spells it.
+
+    Returns:
+        A function of the age t; 1 where t is 0.
+    """
+    kind, _, argument = text.partition(":")
+    if kind not in STALENESS:
+        raise UserError(f"Unknown staleness {text!r}{nearest(kind, STALENESS)}.")
+    form, weight = STALENESS[kind]
+    try:
+        numbers = [float(part) for part in argument.split("/")] if argument else []
+    except ValueError:
+        numbers = []
+    wanted = form.count("/") + form.count(":")
+    if len(numbers) != wanted or not all(0 <= number <= 1e6 for number in numbers):
+        raise UserError(f"Staleness {text!r}: write {form}.")
+    return lambda age: float(weight(age, *numbers))
+
+
+STALENESS: dict[str, tuple[str, Callable[..., float]]] = {  # how each is written, and the weight by age
+    "constant": ("constant", lambda age: 1.0),
+    "sqrt": ("sqrt", sqrt),
+    "poly": ("poly:0.5", lambda age, power: (1 + age) ** -power),
+    "hinge": ("hinge:10/4", lambda age, slope, free: 1.0 if age <= free else 1 / (slope * (age - free) + 1)),
+}
+
+
+def fedcompass(share: float) -> Join:
+    """Li et al. 2024, arXiv 2309.14675, Algorithm 1, as in the authors' code (APPFL, its CompassScheduler).
+
+    A client joins the group that lets it take the most steps, the newest where several do. Where it fits
+    none, it opens a group: it takes the steps after which the fastest client of an existing group, started
+    again with all its steps at that group's latest time, would be back as well, so that both can meet then.
+    If it is too fast for that, it takes all its steps. A client's first round has the fewest steps, and
+    nobody waits for it. Their speed is a round's seconds over its steps, smoothed; ours has the link apart.
+    """
+
+    def join(client: Starter, now: float, groups: Mapping[int, ArrivalGroup]) -> Assignment:
+        least = max(1, round(share * client.most))
+        if client.first:
+            return Assignment(least, waited_for=False)
+        joined = [(client.within(each.due - now), name) for name, each in groups.items()]
+        fits = [(steps, name) for steps, name in joined if least <= steps <= client.most]
+        if fits:
+            return Assignment(*max(reversed(fits), key=lambda fit: fit[0]))
+        later = [
+            client.within(each.latest + each.turn - now)
+            for each in groups.values()
+            if each.latest is not None and each.latest > now
+        ]
+        best = max((steps for steps in later if steps <= client.most), default=client.most)
+        return Assignment(max(best, least))
+
+    return join

@@ -61,7 +61,7 @@ def fedcompass(alpha: float = 0.9) -> Method:
 
     w_i is a client's share of all data: a group counts as much as its clients have rows. s(t) is the run's
     `staleness`; theirs is (1+t)^-0.5, which `sqrt` is, too. How groups are made: `--round-end groups`
-    (clock/arrival_groups.py).
+    (clock/round_end.py).
     Li et al. 2024, arXiv 2309.14675, Algorithms 1 and 2. Steps between a fifth of the most and all, alpha and
     the age's exponent are their code's; it waits 1.5 times a group's time, where we keep the paper's 1.2, and
     first rounds take all steps there, where ours take the least.

@@ -6,7 +6,7 @@ from itertools import count, islice
 import numpy as np
 
 from amsfl import clock, sampling
-from amsfl.clock.arrival_groups import ArrivalGroup, Starter
+from amsfl.clock.round_end import ArrivalGroup, Starter
 from amsfl.planning import planner
 from amsfl.planning.memory import Decision, PlanRequest
 from amsfl.record.schema import Array

@@ -135,7 +135,9 @@ def _advance(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> None:
 def is_over(setup: RunSetup, trial: TrialState) -> bool:
     """Whether rounds, seconds, another limit or spent privacy end a trial here."""
     config, ledger = setup.configs[trial.index], setup.ledgers[trial.index]
-    if trial.round >= setup.last_rounds[trial.index] or clock.over_limit(config, trial.spent):
+    if trial.round >= setup.last_rounds[trial.index] or clock.over_limit(
+        config.joules, config.megabytes, trial.spent
+    ):
         return True
     if config.seconds is not None and trial.seconds[config.clock] >= config.seconds:
         return True

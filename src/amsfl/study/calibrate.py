@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from amsfl.clock import ClientConditions
-from amsfl.clock.sites import COLUMNS, LARGEST, NAME, SMALLEST, Floats
+from amsfl.clock.profile import COLUMNS, LARGEST, NAME, SMALLEST, Floats
 from amsfl.core import UserError
 from amsfl.study.timings import ClientRound, RunTimings, timings_in
 

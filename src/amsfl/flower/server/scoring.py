@@ -58,7 +58,7 @@ class ModelScorer:
         config = self.config
         over = state.round >= config.last_round or self.orders.privacy.exhausted(state)
         over |= config.seconds is not None and self.transport.now() - began >= config.seconds
-        over |= over_limit(config, state.spent) is not None
+        over |= over_limit(config.joules, config.megabytes, state.spent)
         model = self.orders.method.arithmetic.model(state.anchor, state.server)
         metrics, deciding = self._scores(state, model, over, dispatch)
         scores, value = deciding_split(deciding), worth(deciding, config)
