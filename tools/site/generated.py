@@ -23,7 +23,7 @@ def api(module: str, *only: str) -> str:
     """Everything in a module's __all__, or `only` this, for mkdocstrings; `amsfl` itself has its own page."""
     front = public("amsfl") if module != "amsfl" else {}
     parts = []
-    for name, home in public(module).items():
+    for name, home in (public(module) or dict.fromkeys(only, module)).items():
         if only and name not in only:
             continue
         if name in front and front[name] == home:
