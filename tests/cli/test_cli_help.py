@@ -93,7 +93,6 @@ def test_a_table_without_data_before_it(call):
 
 
 def test_a_sweep_is_a_table_and_goes_on(call, tmp_path):
-    pytest.importorskip("pandas")
     words = ["lr=0.05,0.5", "--out=kept", "--json", *(word for word in QUICK if word[:5] != "--lr=")]
     first = call("sweep", "seed=0", *words)
     rows = json.loads(first.stdout)

@@ -15,26 +15,15 @@ def drawn(*shape: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("channels", "side", "stride", "kernel"),
-    [
-        (1, 6, 1, 3),
-        (3, 7, 2, 3),
-        (5, 6, 2, 3),
-        (5, 7, 2, 3),
-        (5, 6, 1, 3),
-        (1, 9, 1, 5),
-        (2, 12, 2, 5),
-        (1, 31, 1, 5),
-    ],
+    ("channels", "side", "stride"), [(1, 6, 1), (3, 7, 2), (5, 6, 2), (5, 7, 2), (5, 6, 1)]
 )
-def test_convolutions_and_their_gradients_are_those_of_xla(channels, side, stride, kernel):
-    maps, weight = drawn(3, side, side, channels), drawn(kernel**2 * channels, 4)
-    pad = (1, 1) if kernel == 3 else (0, 0)
+def test_convolutions_and_their_gradients_are_those_of_xla(channels, side, stride):
+    maps, weight = drawn(3, side, side, channels), drawn(9 * channels, 4)
 
     def theirs(maps, weight):
-        kernels, axes = weight.reshape(kernel, kernel, channels, 4), ("NHWC", "HWIO", "NHWC")
+        kernels, axes = weight.reshape(3, 3, channels, 4), ("NHWC", "HWIO", "NHWC")
         return jax.lax.conv_general_dilated(
-            maps, kernels, (stride, stride), (pad, pad), dimension_numbers=axes
+            maps, kernels, (stride, stride), ((1, 1), (1, 1)), dimension_numbers=axes
         )
 
     def ours(maps, weight):

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from sklearn.utils.estimator_checks import (
     check_estimators_nan_inf,
@@ -102,7 +103,7 @@ def test_a_parameter_is_not_said_twice(twice: dict[str, Any]) -> None:
 
 
 def test_the_first_gap_of_a_frame_of_numbers_is_the_training_rows_median() -> None:
-    frame = pytest.importorskip("pandas").DataFrame({"a": [0.0, 1.0, 5.0], "b": [2.0, 1.0, 0.0]})
+    frame = pandas.DataFrame({"a": [0.0, 1.0, 5.0], "b": [2.0, 1.0, 0.0]})
     fitted = FederatedClassifier(**TINY).fit(frame, [0, 0, 1])
     gap = fitted.predict_proba(frame[:2].mask(frame[:2] == 0))  # the first row's a
     whole = fitted.predict_proba(frame[:2].replace({"a": {0.0: 1.0}}))
@@ -124,7 +125,6 @@ def test_settings_are_parameters_that_can_be_searched() -> None:
 
 def test_frames_with_words_and_gaps() -> None:
     """A word tells the class; gaps and booleans are read, in training and in new rows."""
-    pandas = pytest.importorskip("pandas")
     words = ["red", "blue", None, "red"] * 20
     frame = pandas.DataFrame({"w": words, "n": [1.0, None, 3.0, 4.0] * 20, "flag": [True, False] * 40})
     y = np.array(["warm" if word == "red" else "cold" for word in words])

@@ -1,6 +1,5 @@
 """A result's face, sweeps and trackers: tables of what is on record, and runs that no tracker can lose."""
 
-import builtins
 import sys
 import warnings
 
@@ -45,20 +44,6 @@ def test_rounds_as_a_frame(result):
     assert frame["seconds"].iloc[-1] == result.summary.virtual_seconds
     assert frame["steps"].sum() == sum(result.summary.steps.values())
     assert pandas.DataFrame(result.clients)["name"].tolist() == ["big", "small"]
-
-
-def test_a_frame_without_pandas_is_a_sentence(result, monkeypatch):
-    real = builtins.__import__
-    monkeypatch.delitem(sys.modules, "pandas")
-
-    def no_pandas(name, *rest, **more):
-        if name == "pandas":
-            raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
-        return real(name, *rest, **more)
-
-    monkeypatch.setattr("amsfl.core.errors.import_module", no_pandas)
-    with pytest.raises(UserError, match=r"to_frame\(\) needs pandas: pip install 'amsfl\[frames\]'"):
-        result.to_frame()
 
 
 def test_the_curve_is_the_record(result):

@@ -1,31 +1,23 @@
-"""Convolutions as products of patches, or of whole lines where kernels are wide.
+"""Convolutions of 3x3 kernels as products of patches.
 
 XLA's own are slow where every client has kernels of its own: a client step of the built-in cnn on 28x28
 images took ten times as long. On a CPU their gradients are slow for a single client as well.
-
-Patches of 5x5 kernels are 25 times the map, and their products have few columns. A line of the map times a
-matrix that has the kernel's line at every place is more arithmetic in products of a better shape: a client
-step of `lenet` on 28x28 images takes an eighth of the time on a CPU and a half on a GPU. With 3x3 kernels it
-gains nothing.
 """
 
 from functools import partial
-from math import isqrt
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from amsfl.core.records import Tree
 from amsfl.engines.dense import Layer, product, weight_gradient
 
-WIDE, LINE = 5, 6  # kernels from this side on, and maps of at most so many sides, are multiplied by lines
 FEW = 3  # channels of a map that are added up one by one: products of 9 to 27 columns take longer
 
 
-def kernels(inputs: int, outputs: int, key: jax.Array, side: int = 3) -> Layer:
+def kernels(inputs: int, outputs: int, key: jax.Array) -> Layer:
     """Square kernels and biases, uniform within the inverse root of what a kernel sees."""
-    taps = side**2 * inputs
+    taps = 9 * inputs
     scale = taps**-0.5
     one, two = jax.random.split(key)
     return Layer(
@@ -35,39 +27,17 @@ def kernels(inputs: int, outputs: int, key: jax.Array, side: int = 3) -> Layer:
 
 
 def convolve(layer: Layer, maps: jax.Array, stride: int) -> jax.Array:
-    """[rows, height, width, channels] -> the same with other channels; 3x3 kernels pad edges by one."""
-    side = _side(maps, layer.weight)
-    by_lines = side >= WIDE and maps.shape[2] <= LINE * side
-    outputs: jax.Array = (_by_lines if by_lines else _applied)(maps, layer.weight, stride) + layer.bias
+    """[rows, height, width, channels] -> the same with other channels; edges are padded by one."""
+    outputs: jax.Array = _applied(maps, layer.weight, stride) + layer.bias
     return outputs
 
 
-def _by_lines(maps: jax.Array, weight: jax.Array, stride: int) -> jax.Array:
-    """The kernel's line i, laid at every place of a line of the map, times the map's lines y + i."""
-    rows, height, width, channels = maps.shape
-    side = _side(maps, weight)
-    tall, wide = ((length - side) // stride + 1 for length in (height, width))
-    tap, before, after = np.ogrid[:side, :width, :wide]
-    places = (before == stride * after + tap).astype(weight.dtype)
-    kernel = weight.reshape(side, side, channels, -1)
-    laid = jnp.einsum("jxy,ijco->ixcyo", places, kernel, precision="highest")
-    lines = maps.reshape(rows, height, width * channels)
-    seen = [lines[:, i : i + stride * (tall - 1) + 1 : stride] for i in range(side)]
-    products = _flat(jnp.concatenate(seen, axis=-1)) @ laid.reshape(side * width * channels, -1)
-    return products.reshape(rows, tall, wide, -1)
-
-
-def patches(maps: jax.Array, stride: int, side: int = 3) -> jax.Array:
-    """What a kernel sees at every place: [rows, height, width, side x side x channels]."""
-    padded = jnp.pad(maps, ((0, 0), (1, 1), (1, 1), (0, 0))) if side == 3 else maps
-    height, width = (length - side + 1 for length in padded.shape[1:3])
-    taps = [(i, j) for i in range(side) for j in range(side)]
-    views = [padded[:, i : i + height : stride, j : j + width : stride] for i, j in taps]
+def patches(maps: jax.Array, stride: int) -> jax.Array:
+    """What a kernel sees at every place: [rows, height, width, 3 x 3 x channels]."""
+    padded = jnp.pad(maps, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    height, width = maps.shape[1:3]
+    views = [padded[:, i : i + height : stride, j : j + width : stride] for i in range(3) for j in range(3)]
     return jnp.concatenate(views, axis=-1)
-
-
-def _side(maps: jax.Array, weight: jax.Array) -> int:
-    return isqrt(len(weight) // maps.shape[-1])
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
@@ -78,18 +48,17 @@ def _applied(maps: jax.Array, weight: jax.Array, stride: int) -> jax.Array:
 def _forward(maps: jax.Array, weight: jax.Array, stride: int) -> tuple[jax.Array, Tree]:
     if maps.shape[-1] <= FEW and jax.default_backend() == "cpu":
         return _one_by_one(maps, weight, stride), (maps, None, weight)
-    windows = patches(maps, stride, _side(maps, weight))
+    windows = patches(maps, stride)
     outputs: jax.Array = product(_flat(windows), weight, False)
     return outputs.reshape(*windows.shape[:3], -1), (maps, windows, weight)
 
 
 def _backward(stride: int, saved: Tree, d: jax.Array) -> tuple[jax.Array, jax.Array]:
     maps, windows, weight = saved
-    side = _side(maps, weight)
-    windows = patches(maps, stride, side) if windows is None else windows
+    windows = patches(maps, stride) if windows is None else windows
     slopes = product(_flat(d), weight, True).reshape(windows.shape)
-    collect = jax.linear_transpose(partial(patches, stride=stride, side=side), maps)
-    back = _spread(slopes, maps.shape) if stride == 2 and side == 3 else collect(slopes)[0]
+    collect = jax.linear_transpose(partial(patches, stride=stride), maps)
+    back = _spread(slopes, maps.shape) if stride == 2 else collect(slopes)[0]
     return back, weight_gradient(_flat(windows), _flat(d), False)
 
 
@@ -102,7 +71,7 @@ def _flat(maps: jax.Array) -> jax.Array:
 
 def _one_by_one(maps: jax.Array, weight: jax.Array, stride: int) -> jax.Array:
     """The same sums without patches, in one pass."""
-    windows = patches(maps, stride, _side(maps, weight))
+    windows = patches(maps, stride)
     total = windows[..., 0, None] * weight[0]
     for place in range(1, len(weight)):
         total = total + windows[..., place, None] * weight[place]

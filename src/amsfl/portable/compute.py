@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from amsfl.portable.network import Array, LayerSpec, Tensors, check_rows, kernel_side
+from amsfl.portable.network import KERNEL, Array, LayerSpec, Tensors, check_rows
 
 VARIANCE_FLOOR = 1e-5  # what is added to a variance before its root is taken, as in torch
 
@@ -26,27 +26,16 @@ def logits(parts: tuple[LayerSpec, ...], tensors: Tensors, x: Array) -> Array:
 
 
 def _convolved(part: LayerSpec, maps: Array, weight: Array, bias: Array) -> Array:
-    padded = maps if part.many else np.pad(maps, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (kernel_side(part),) * 2, axis=(2, 3))
+    padded = np.pad(maps, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (KERNEL, KERNEL), axis=(2, 3))
     windows = windows[:, :, :: part.stride, :: part.stride]
     return np.asarray(np.einsum("ncijkl,ockl->noij", windows, weight, optimize=True) + bias[:, None, None])
-
-
-def _largest(part: LayerSpec, maps: Array, *_: Array) -> Array:
-    rows, channels, height, width = maps.shape
-    even = maps[:, :, : height // 2 * 2, : width // 2 * 2]
-    return np.asarray(even.reshape(rows, channels, height // 2, 2, width // 2, 2).max((3, 5)))
 
 
 def _normalised(x: Array) -> Array:
     """Mean 0 and variance 1 along the last axis."""
     away = x - x.mean(-1, keepdims=True)
     return np.asarray(away / np.sqrt((away * away).mean(-1, keepdims=True) + x.dtype.type(VARIANCE_FLOOR)))
-
-
-def _grouped(part: LayerSpec, maps: Array, weight: Array, bias: Array) -> Array:
-    flat = _normalised(maps.reshape(len(maps), part.many, -1))
-    return np.asarray(flat.reshape(maps.shape) * weight[:, None, None] + bias[:, None, None])
 
 
 def _attended(part: LayerSpec, x: Array, *_: Array) -> Array:
@@ -62,12 +51,9 @@ KINDS: dict[str, Callable[[LayerSpec, Array, Array, Array], Array]] = {
     "dense": lambda part, x, weight, bias: x @ weight.T + bias,
     "conv": _convolved,
     "relu": lambda part, x, *_: np.maximum(x, 0),
-    "image": lambda part, x, *_: x.reshape(len(x), part.outputs or 1, part.inputs, part.inputs),
+    "image": lambda part, x, *_: x.reshape(len(x), part.outputs, part.inputs, part.inputs),
     "flatten": lambda part, x, *_: x.reshape(len(x), -1),
-    "pool": lambda part, x, *_: x.mean((2, 3)),
-    "max": _largest,
     "mean": lambda part, x, *_: x.mean(1),
-    "norm": _grouped,
     "level": lambda part, x, weight, bias: _normalised(x) * weight + bias,
     "tokens": lambda part, x, weight, bias: (weight[x.astype(np.int64)] + bias).astype(x.dtype),
     "attend": _attended,

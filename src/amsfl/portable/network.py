@@ -7,7 +7,6 @@ shift, tokens a vector for each and one for each place.
 """
 
 import itertools
-from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,16 +16,16 @@ from amsfl.core import UserError
 Array = np.ndarray[Any, np.dtype[Any]]
 Tensors = dict[str, Array]
 
+KERNEL = 3  # the side of a convolution's
+
 
 class LayerSpec(NamedTuple):
     """One layer, and what its kind makes of the numbers.
 
-    dense: of the last axis. conv: 3x3, padded by one; or `many` x `many`, not padded. max: the largest of
-    every 2x2. image: rows to [rows, outputs or 1, inputs, inputs].
-    flatten: maps to rows. pool: the mean of every map. norm: maps normalised in `many` groups of channels.
-    tokens: numbers of words, `many` a row, to [rows, many, outputs]. attend: [rows, places, 3 x inputs]
-    (queries, keys, values) to [rows, places, inputs], in `many` heads. level: each place normalised.
-    mean: of all places. keep: what the next `add` adds.
+    dense: of the last axis. conv: 3x3, padded by one. image: rows to [rows, outputs, inputs, inputs].
+    flatten: maps to rows. tokens: numbers of words, `many` a row, to [rows, many, outputs].
+    attend: [rows, places, 3 x inputs] (queries, keys, values) to [rows, places, inputs], in `many` heads.
+    level: each place normalised. mean: of all places. keep: what the next `add` adds.
     """
 
     kind: str
@@ -37,7 +36,7 @@ class LayerSpec(NamedTuple):
     many: int = 0
 
 
-RELU, MAX, KEEP, ADD = (LayerSpec(kind) for kind in ("relu", "max", "keep", "add"))
+RELU, KEEP, ADD = (LayerSpec(kind) for kind in ("relu", "keep", "add"))
 
 
 def perceptron(sizes: tuple[int, ...]) -> tuple[LayerSpec, ...]:
@@ -60,45 +59,6 @@ def convolutional(side: int, colours: int, channels: int, classes: int) -> tuple
         LayerSpec("flatten", inputs=channels),
         LayerSpec("dense", "dense1", flat, classes),
     )
-
-
-def lenet(side: int, colours: int, classes: int) -> tuple[LayerSpec, ...]:
-    """Two convolutions of 5x5, the largest of every 2x2 after each, then three dense layers."""
-    rest = ((side - 4) // 2 - 4) // 2
-    return (
-        LayerSpec("image", inputs=side, outputs=colours),
-        LayerSpec("conv", "conv1", colours, 6, many=5),
-        *(RELU, MAX),
-        LayerSpec("conv", "conv2", 6, 16, many=5),
-        *(RELU, MAX),
-        LayerSpec("flatten", inputs=16),
-        *perceptron((16 * rest**2, 120, 84, classes)),
-    )
-
-
-def residual(
-    side: int, colours: int, width: int, blocks: int, stages: int, classes: int
-) -> tuple[LayerSpec, ...]:
-    """Stages of residual blocks, each of half the size and twice as wide as the one before.
-
-    Group instead of batch normalisation: clients' batches have statistics of their own, which do not average.
-    A convolution with stride 2 leads from stage to stage, so no shortcut needs one of its own.
-    """
-
-    def conv(name: str, inputs: int, outputs: int, stride: int = 1) -> list[LayerSpec]:
-        norm = LayerSpec("norm", f"{name}_norm", outputs, many=gcd(outputs, 8))
-        return [LayerSpec("conv", name, inputs, outputs, stride), norm]
-
-    parts, before = [LayerSpec("image", inputs=side, outputs=colours)], colours
-    for stage in range(stages):
-        wide = width * 2**stage
-        parts += [*conv(f"stage{stage + 1}", before, wide, 2 if stage else 1), RELU]
-        for block in range(blocks):
-            name = f"stage{stage + 1}_{block + 1}"
-            first, second = conv(f"{name}a", wide, wide), conv(f"{name}b", wide, wide)
-            parts += [KEEP, *first, RELU, *second, ADD, RELU]
-        before = wide
-    return (*parts, LayerSpec("pool"), LayerSpec("dense", "dense1", before, classes))
 
 
 def transformer(
@@ -141,16 +101,10 @@ def shapes(parts: tuple[LayerSpec, ...]) -> dict[str, tuple[int, ...]]:
 
 _SHAPES: dict[str, Any] = {
     "dense": lambda part: ((part.outputs, part.inputs), (part.outputs,)),
-    "conv": lambda part: ((part.outputs, part.inputs, *[kernel_side(part)] * 2), (part.outputs,)),
-    "norm": lambda part: ((part.inputs,), (part.inputs,)),
+    "conv": lambda part: ((part.outputs, part.inputs, KERNEL, KERNEL), (part.outputs,)),
     "level": lambda part: ((part.inputs,), (part.inputs,)),
     "tokens": lambda part: ((part.inputs, part.outputs), (part.many, part.outputs)),
 }
-
-
-def kernel_side(part: LayerSpec) -> int:
-    """Of a convolution."""
-    return part.many or 3
 
 
 def count_operations(parts: tuple[LayerSpec, ...]) -> int:
@@ -164,10 +118,8 @@ def count_operations(parts: tuple[LayerSpec, ...]) -> int:
         elif part.kind == "mean":
             places = 1
         elif part.kind == "conv":
-            side = side - part.many + 1 if part.many else -(-side // part.stride)
-            total += 2 * kernel_side(part) ** 2 * part.inputs * part.outputs * side**2
-        elif part.kind == "max":
-            side //= 2
+            side = -(-side // part.stride)
+            total += 2 * KERNEL**2 * part.inputs * part.outputs * side**2
         elif part.kind == "attend":
             total += 4 * part.inputs * places**2
         elif part.kind == "dense":

@@ -84,9 +84,6 @@ class Graph:
     def reshaped(self, value: str, *shape: int) -> str:
         return self.add("Reshape", value, self.constant(shape))
 
-    def mean(self, value: str, *axes: int) -> str:
-        return self.add("ReduceMean", value, axes=list(axes), keepdims=0)
-
 
 def _tensors(part: LayerSpec) -> tuple[str, str]:
     """The names of its weight and its bias."""
@@ -100,17 +97,7 @@ def _dense(net: Graph, part: LayerSpec, value: str) -> str:
 
 
 def _conv(net: Graph, part: LayerSpec, value: str) -> str:
-    return net.add("Conv", value, *_tensors(part), strides=[part.stride] * 2, pads=[int(not part.many)] * 4)
-
-
-def _norm(net: Graph, part: LayerSpec, value: str) -> str:
-    """Instances of one channel are the groups; then every channel's own scale and shift."""
-    grouped = net.reshaped(value, 0, part.many, -1)
-    ones, zeros = (net.constant([number] * part.many, np.float32) for number in (1, 0))
-    flat = net.add("InstanceNormalization", grouped, ones, zeros, epsilon=VARIANCE_FLOOR)
-    maps = net.add("Reshape", flat, net.add("Shape", value))
-    weight, bias = (net.reshaped(name, 1, -1, 1, 1) for name in _tensors(part))
-    return net.add("Add", net.add("Mul", maps, weight), bias)
+    return net.add("Conv", value, *_tensors(part), strides=[part.stride] * 2, pads=[1] * 4)
 
 
 def _tokens(net: Graph, part: LayerSpec, value: str) -> str:
@@ -133,12 +120,9 @@ KINDS: dict[str, Callable[[Graph, LayerSpec, str], str]] = {
     "dense": _dense,
     "conv": _conv,
     "relu": lambda net, part, value: net.add("Relu", value),
-    "image": lambda net, part, value: net.reshaped(value, -1, part.outputs or 1, part.inputs, part.inputs),
+    "image": lambda net, part, value: net.reshaped(value, -1, part.outputs, part.inputs, part.inputs),
     "flatten": lambda net, part, value: net.add("Flatten", value),
-    "max": lambda net, part, value: net.add("MaxPool", value, kernel_shape=[2, 2], strides=[2, 2]),
-    "pool": lambda net, part, value: net.mean(value, 2, 3),
-    "mean": lambda net, part, value: net.mean(value, 1),
-    "norm": _norm,
+    "mean": lambda net, part, value: net.add("ReduceMean", value, axes=[1], keepdims=0),
     "level": lambda net, part, value: net.add(
         "LayerNormalization", value, *_tensors(part), axis=-1, epsilon=VARIANCE_FLOOR
     ),

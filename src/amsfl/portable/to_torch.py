@@ -1,6 +1,6 @@
 """Layers as lines of Python for torch: what makes each, and what calls it."""
 
-from amsfl.portable.network import LayerSpec, kernel_side
+from amsfl.portable.network import LayerSpec
 
 TOKENS = '''
 
@@ -34,9 +34,7 @@ def helpers(parts: tuple[LayerSpec, ...]) -> str:
 def module(part: LayerSpec) -> str:
     made = {
         "dense": f"torch.nn.Linear({part.inputs}, {part.outputs})",
-        "conv": f"torch.nn.Conv2d({part.inputs}, {part.outputs}, {kernel_side(part)}, stride={part.stride}, "
-        f"padding={int(not part.many)})",
-        "norm": f"torch.nn.GroupNorm({part.many}, {part.inputs})",
+        "conv": f"torch.nn.Conv2d({part.inputs}, {part.outputs}, 3, stride={part.stride}, padding=1)",
         "level": f"torch.nn.LayerNorm({part.inputs})",
         "tokens": f"Tokens({part.inputs}, {part.many}, {part.outputs})",
     }
@@ -48,10 +46,8 @@ def called(part: LayerSpec) -> str:
         "keep": "kept = x",
         "add": "x = x + kept",
         "relu": "x = torch.relu(x)",
-        "image": f"x = x.reshape(-1, {part.outputs or 1}, {part.inputs}, {part.inputs})",
+        "image": f"x = x.reshape(-1, {part.outputs}, {part.inputs}, {part.inputs})",
         "flatten": "x = x.flatten(1)",
-        "pool": "x = x.mean((2, 3))",
-        "max": "x = torch.nn.functional.max_pool2d(x, 2)",
         "mean": "x = x.mean(1)",
         "attend": f"x = attend(x, {part.many})",
     }.get(part.kind, f"x = self.{part.name}(x)")

@@ -61,7 +61,7 @@ class Training(DataSettings):
     )
     model: str = Field(
         "mlp",
-        description="softmax, mlp (64-32), mlp:128-64, cnn, lenet, resnet, transformer; see docs/models.md",
+        description="softmax, mlp (64-32), mlp:128-64, cnn, transformer; see docs/models.md",
     )
     clients: int = Field(5, ge=1, le=1_000_000, description="how many clients there are")
     cohort: int | None = Field(None, ge=1, description="clients drawn for a round; all by default")

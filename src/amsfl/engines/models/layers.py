@@ -1,7 +1,7 @@
 """A list of layers (portable/network.py) as jax runs it: how each kind begins, computes, and is stored.
 
 Parameters are one Layer for each part that has a name. Images are [rows, height, width, channels] here, and
-a convolution's weight is [side x side x inputs, outputs]; a dense weight lies as `dense.py` says.
+a convolution's weight is [3 x 3 x inputs, outputs]; a dense weight lies as `dense.py` says.
 """
 
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from math import isqrt, prod
 import jax
 import jax.numpy as jnp
 
-from amsfl.core.records import Array, Json, Tree
+from amsfl.core.records import Json, Tree
 from amsfl.engines.convolution import convolve, kernels
 from amsfl.engines.dense import Layer, flips, product
 from amsfl.portable.compute import VARIANCE_FLOOR
-from amsfl.portable.network import LayerSpec, kernel_side, shapes
+from amsfl.portable.network import KERNEL, LayerSpec, shapes
 
 Params = tuple[Layer, ...]
 
@@ -59,7 +59,7 @@ def stored(parts: tuple[LayerSpec, ...], params: Params) -> Json:
                 weight = weight.reshape(-1, side, side, channels).transpose(0, 3, 1, 2)
                 weight, channels = weight.reshape(part.outputs, part.inputs), 0
         elif part.kind == "conv":
-            weight = weight.reshape(*[kernel_side(part)] * 2, part.inputs, part.outputs).transpose(3, 2, 0, 1)
+            weight = weight.reshape(KERNEL, KERNEL, part.inputs, part.outputs).transpose(3, 2, 0, 1)
         tensors |= {f"{part.name}.weight": weight, f"{part.name}.bias": bias}
     return tensors
 
@@ -70,7 +70,7 @@ def _begun(part: LayerSpec, flip: bool, key: jax.Array) -> Layer:
         weight = jax.random.uniform(key, (part.inputs, part.outputs), minval=-scale, maxval=scale)
         return Layer(weight.T if flip else weight, jnp.zeros(part.outputs))
     if part.kind == "conv":
-        return kernels(part.inputs, part.outputs, key, kernel_side(part))
+        return kernels(part.inputs, part.outputs, key)
     if part.kind == "tokens":
         one, two = jax.random.split(key)
         shape = (part.inputs, part.outputs), (part.many, part.outputs)
@@ -78,23 +78,10 @@ def _begun(part: LayerSpec, flip: bool, key: jax.Array) -> Layer:
     return Layer(jnp.ones(part.inputs), jnp.zeros(part.inputs))
 
 
-def _largest(part: LayerSpec, _: Array, maps: jax.Array) -> jax.Array:
-    height, width = (length // 2 * 2 for length in maps.shape[1:3])
-    quarters = [maps[:, i:height:2, j:width:2] for i in range(2) for j in range(2)]
-    return jnp.maximum(jnp.maximum(*quarters[:2]), jnp.maximum(*quarters[2:]))
-
-
-def _normalised(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
-    """To mean 0 and variance 1 over these axes."""
-    away = x - x.mean(axes, keepdims=True)
-    return away * jax.lax.rsqrt((away * away).mean(axes, keepdims=True) + VARIANCE_FLOOR)
-
-
-def _grouped(part: LayerSpec, layer: Layer, maps: jax.Array) -> jax.Array:
-    """Every group of channels of a row normalised; then a scale and a shift by channel."""
-    groups = maps.reshape(len(maps), -1, part.many, part.inputs // part.many)
-    scaled: jax.Array = _normalised(groups, (1, 3)).reshape(maps.shape) * layer.weight + layer.bias
-    return scaled
+def _normalised(x: jax.Array) -> jax.Array:
+    """To mean 0 and variance 1 along the last axis."""
+    away = x - x.mean(-1, keepdims=True)
+    return away * jax.lax.rsqrt((away * away).mean(-1, keepdims=True) + VARIANCE_FLOOR)
 
 
 def attend(x: jax.Array, heads: int) -> jax.Array:
@@ -133,12 +120,9 @@ KINDS: dict[str, Callable[[LayerSpec, Tree, jax.Array], jax.Array]] = {
     "relu": lambda part, _, x: jax.nn.relu(x),
     "image": lambda part, _, x: x.reshape(-1, part.outputs, part.inputs, part.inputs).transpose(0, 2, 3, 1),
     "conv": lambda part, layer, x: convolve(layer, x, part.stride),
-    "max": _largest,
     "flatten": lambda part, _, x: x.reshape(len(x), -1),
-    "pool": lambda part, _, x: x.mean((1, 2)),
-    "norm": _grouped,
     "tokens": lambda part, layer, x: embed(layer.weight, x.astype(jnp.int32)) + layer.bias,
-    "level": lambda part, layer, x: _normalised(x, (-1,)) * layer.weight + layer.bias,
+    "level": lambda part, layer, x: _normalised(x) * layer.weight + layer.bias,
     "attend": lambda part, _, x: attend(x, part.many),
     "mean": lambda part, _, x: x.mean(1),
 }

@@ -14,18 +14,16 @@ from amsfl.portable import network
 from amsfl.portable.network import LayerSpec
 
 LAYERS, WIDTH, NUMBERS = 32, 100_000, 200_000_000  # the most that a model by name may have of each
-STAGES = 5  # of resnet, each twice as wide
-CHANNELS = 16  # of cnn, and of resnet's first stage
+CHANNELS = 16  # of cnn
 WORDS = 8192  # tokens that a transformer knows by default
 HEAD = 32  # numbers of one head of attention
-EXAMPLES = {"mlp": "mlp:64-32", "cnn": "cnn:16", "resnet": "resnet:16-1", "transformer": "transformer:128-2"}
+EXAMPLES = {"mlp": "mlp:64-32", "cnn": "cnn:16", "transformer": "transformer:128-2"}
 
 
 def make(spec: str, features: int, classes: int) -> Model:
     """A model by name and sizes, each of which may be left out from the end.
 
-    `softmax`; `mlp:64-32`, hidden sizes; `cnn:16`, channels; `lenet`, LeNet-5's sizes with ReLU;
-    `resnet:16-1-3`, channels, blocks of a stage and stages; `transformer:128-2-8192`, width, blocks and how
+    `softmax`; `mlp:64-32`, hidden sizes; `cnn:16`, channels; `transformer:128-2-8192`, width, blocks and how
     many tokens there are.
     """
     kind, _, sizes_text = spec.partition(":")
@@ -33,26 +31,14 @@ def make(spec: str, features: int, classes: int) -> Model:
         return mlp(spec, (features, classes))
     if kind == "mlp":
         return mlp(spec, (features, *_sizes(spec, sizes_text or "64-32"), classes))
-    if kind == "lenet" and not sizes_text:
-        side, colours = _image(kind, features)
-        if side < 16:
-            raise UserError(
-                f"The lenet model needs images of 16 x 16 at least, not {side} x {side}; use --model cnn."
-            )
-        return _of(spec, network.lenet(side, colours, classes))
     if kind == "cnn":
         (channels,) = _filled(spec, sizes_text, (CHANNELS,))
-        return _of(spec, network.convolutional(*_image(kind, features), channels, classes))
-    if kind == "resnet":
-        width, blocks, stages = _filled(spec, sizes_text, (CHANNELS, 1, 3))
-        if stages > STAGES:
-            raise UserError(f"Model {spec!r} has {stages:,} stages; there may be {STAGES}.")
-        return _of(spec, network.residual(*_image(kind, features), width, blocks, stages, classes))
+        return _of(spec, network.convolutional(*_image(features), channels, classes))
     if kind == "transformer":
         width, blocks, words = _filled(spec, sizes_text, (128, 2, WORDS))
         heads = width // HEAD if width % HEAD == 0 else 1
         return _of(spec, network.transformer(features, words, width, blocks, heads, classes))
-    raise UserError(f"Unknown model {spec[:80]!r}{nearest(kind[:80], ['softmax', 'lenet', *EXAMPLES])}.")
+    raise UserError(f"Unknown model {spec[:80]!r}{nearest(kind[:80], ['softmax', *EXAMPLES])}.")
 
 
 def mlp(name: str, sizes: tuple[int, ...]) -> Model:
@@ -74,14 +60,14 @@ def _of(name: str, parts: tuple[LayerSpec, ...]) -> Model:
     return Model(name, partial(layers.init, parts), partial(layers.apply, parts), parts)
 
 
-def _image(kind: str, features: int) -> tuple[int, int]:
+def _image(features: int) -> tuple[int, int]:
     """The side and the colours of an image of so many numbers."""
     for colours in (1, 3):
         side = isqrt(features // colours)
         if colours * side**2 == features:
             return side, colours
     raise UserError(
-        f"The {kind} model needs square images of one colour or three, and {features} features are none; "
+        f"The cnn model needs square images of one colour or three, and {features} features are none; "
         "use --model mlp or --model softmax."
     )
 
