@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import amsfl
-from amsfl import methods, portable
+from amsfl import portable
 from amsfl.core import UserError
 from amsfl.data import Dataset
 from amsfl.data.named import load_images, load_texts
-from amsfl.engines import Orders, make, models, task
+from amsfl.engines import models
 from amsfl.portable.compute import logits
 from amsfl.portable.export import export
 from amsfl.portable.model import PortableModel
@@ -40,27 +40,18 @@ def rows(spec: str, count: int = 60) -> Dataset:
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", SPECS)
 def test_engines_agree_and_numpy_has_the_same_logits(spec: str) -> None:
-    data = rows(spec)
-    network = models.make(spec, SPECS[spec], 2)
-    parts = [[np.arange(0, 20), np.arange(20, 30)]]
-    job = task.make(data, network, parts, (0,), np.float64)
-    orders = Orders(np.array([[0, 1]]), np.array([[3, 2]]), np.array([0.1]), job.shards.weights)
+    data, settings = rows(spec), {"method": "fedavg", "clients": 2, "rounds": 2, "steps": 3, "batch": 4}
+    settings |= {"model": spec, "dataset": data, "partition": "iid", "precision": "float64"}
+    found = [amsfl.run(**settings, engine=engine) for engine in ("loop", "jax")]
+    np.testing.assert_allclose(found[0].params, found[1].params, rtol=0, atol=1e-10)
+    network, x = models.make(spec, SPECS[spec], 2), data.x.astype(np.float64)
     with jax.enable_x64(True):
-        found = []
-        for name in ("loop", "jax"):
-            engine = make(name, job, methods.make("fedavg"), 4)
-            state = engine.start()
-            for number in range(2):
-                state, _ = engine.round(state, orders, number)
-            found.append(np.asarray(state.anchor[0]))
-        np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-10)
-        params = job.unravel(jnp.asarray(found[0]))
-        x = data.x.astype(np.float64)
+        params = found[0].parts.task.unravel(jnp.asarray(found[0].params))
         tensors = models.tensors(network, params)
         ours = jax.jit(network.apply)(params, x)
         np.testing.assert_allclose(ours, logits(network.layers, tensors, x), atol=1e-9)
     assert {name: part.shape for name, part in tensors.items()} == shapes(network.layers)
-    assert sum(part.size for part in tensors.values()) == job.dim
+    assert sum(part.size for part in tensors.values()) == len(found[0].params)
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -152,11 +143,9 @@ def test_a_module_of_another_library_is_a_model(library: Callable[[], tuple[Any,
     module, features = library()
     found = []
     for network in (models.make("softmax", 5, 2), models.from_module("mine", module, features)):
-        job = task.make(data, network, [[np.arange(12)]], (0,))
-        engine = make("loop", job, methods.make("fedavg"), 4)
-        orders = Orders(np.array([[0]]), np.array([[3]]), np.array([0.5]), job.shards.weights)
-        state, _ = engine.round(engine.start(), orders, 0)
-        found.append(np.asarray(network.apply(job.unravel(jnp.asarray(state.anchor[0])), x)))
+        settings = {"method": "fedavg", "clients": 1, "rounds": 1, "steps": 3, "batch": 4, "lr": 0.5}
+        result = amsfl.run(dataset=data, network=network, engine="loop", **settings)
+        found.append(result.logits(x))
     np.testing.assert_allclose(found[0], found[1], atol=1e-6)
     assert np.abs(found[0]).max() > 0.1
 

@@ -5,8 +5,6 @@ import pytest
 
 from amsfl import methods, sampling
 from amsfl.core import UserError
-from amsfl.data import load, partition
-from amsfl.engines import Orders, make, models, task
 from amsfl.methods.client_momentum import plain_steps
 from amsfl.planning.memory import steps_of
 from amsfl.protocol import LocalState, begin, first_step, local_step
@@ -71,35 +69,6 @@ def test_scaffold_counts_plain_steps_of_momentum() -> None:
         state = (local_step if step else first_step)(method, state, 1.0, g)
     fresh = method.arithmetic.report(state.x, x, 5, 0.1, x, x)[1]
     np.testing.assert_allclose(fresh, g)
-
-
-def test_methods_with_steps_of_their_own_length_refuse_momentum() -> None:
-    for name in ("fedsps", "delta-sgd"):
-        with pytest.raises(UserError, match="client-momentum"):
-            methods.with_momentum(methods.make(name), 0.9, 0.0)
-    assert not methods.with_momentum(methods.make("amsfl"), 0.9, 0.0).facts.own_rate
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["scaffold", *OTHERS])
-def test_engines_agree_on_momentum_and_passes(name: str) -> None:
-    data = load("digits")
-    parts = [partition("labels:3", data.y, 5, seed) for seed in range(2)]
-    network = models.make("softmax", 64, 10)
-    job = task.make(data, network, parts, (0, 1), np.float64)._replace(shuffled=8)
-    method = methods.with_momentum(methods.make(name), 0.9, 0.01)
-    steps = np.array([[1, 5, 3, 2, 4], [2, 2, 7, 1, 3]])
-    cohort = np.tile(np.arange(5), (2, 1))
-    orders = Orders(cohort, steps, np.array([0.1, 0.05]), job.shards.weights)
-    states = []
-    for kind in ("loop", "jax"):
-        engine = make(kind, job, method, 8, readings=True)
-        state = engine.start()
-        for number in range(3):
-            state, _ = engine.round(state, orders, number)
-        states.append(engine.to_host(state))
-    for ours, theirs in zip(*states, strict=True):
-        np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-8, atol=1e-11)
 
 
 def test_epochs_are_steps_by_rows_and_batch() -> None:

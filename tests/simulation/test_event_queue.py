@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 import amsfl
 from amsfl import clock, methods, planning
 from amsfl.clock import round_end
-from amsfl.core import UserError
-from amsfl.engines import Jobs, JobStarts, make
-from amsfl.engines.jax_engine import JaxEngine
+from amsfl.core import Reading, Upload, UserError
+from amsfl.engines import Models, Results, Work
 from amsfl.settings.custom import CustomParts
-from amsfl.simulation import make_config, stale_work
+from amsfl.simulation import make_config
 from amsfl.simulation.components import precision
 from amsfl.simulation.event_queue import JOB, EventQueue, ServerMove, next_move
 from amsfl.simulation.plan_round import TrialPlan
+from amsfl.simulation.rounds import begin
+from amsfl.simulation.server_move import begin_round, end_round
 from amsfl.simulation.setup import assemble
-from amsfl.simulation.trial import TrialState
 
 DATA = own_data(120)
 COMMON = SMALL | {"clock": "makespan", "steps": 3, "clients": 5}
@@ -108,16 +108,17 @@ def buffered(parts, steps, count, moves, worth):
     """FedBuff with a heap, one client at a time: an implementation that shares nothing but local work."""
     engine, costs = parts.engine, parts.costs[0]
     clients = parts.weights.shape[1]
-    x = np.array(engine.start().anchor[0])
+    x = parts.task.start()[0]
     seconds = costs.step_seconds * steps + costs.comm_seconds
     heap = sorted((float(seconds[who]), who, 0, 0) for who in range(clients))
     models, version, held, now = {0: x}, 0, [], 0.0
     empty = np.zeros((1, 0))
     while version < moves:
         now, who, began, number = heapq.heappop(heap)
-        start = JobStarts(models[began][None], empty, empty, empty, 0 * x[None])
-        jobs = Jobs(*(np.array([part]) for part in (0, who, steps, COMMON["lr"], 1.0, 1.0, 0.0, number)))
-        held.append((who, version, began, engine.work(start, jobs).upload.delta[0]))
+        start = Models(models[began][None], empty, 0 * x[None])
+        job = (np.array([part]) for part in (who, steps, COMMON["lr"], number))
+        (done,) = engine.work([Work(0, *job, start, np.array([0]), empty, empty)])
+        held.append((who, version, began, done.uploads.delta[0]))
         if len(held) == count:
             held.sort(key=lambda each: each[0])
             share = np.array([parts.weights[0, each[0]] for each in held])
@@ -159,7 +160,7 @@ def test_asynchronous_runs_against_a_heap(tmp_path: Path, count, staleness):
 def test_a_resumed_run_has_the_same_bits(tmp_path: Path, changes):
     changes = {"profile": "wild", "checkpoint_every": 3, **changes}
     if changes.get("method") == "amsfl":
-        changes |= {"options": {"cooling": 0.0}}  # which goes by the end that a run knows of
+        changes |= {"method": "amsfl-steps"}  # AMSFL itself cools by the end that a run knows of
     whole = run(**changes, rounds=9, out=tmp_path / "whole")
     run(**changes, rounds=4, out=tmp_path / "parts")
     again = amsfl.resume(tmp_path / "parts", dataset=DATA, rounds=9)
@@ -167,41 +168,6 @@ def test_a_resumed_run_has_the_same_bits(tmp_path: Path, changes):
     assert [each._replace(wall={}) for each in again.rounds] == [
         each._replace(wall={}) for each in whole.rounds
     ]
-
-
-def starts_and_jobs(parts, places=11, seed=3):
-    rng = np.random.default_rng(seed)
-    trial = np.repeat(np.arange(len(parts.task.seeds)), places)
-    shape = len(trial)
-    x, empty = rng.normal(size=(shape, parts.task.dim)), np.zeros((shape, 0))
-    steps = rng.integers(0, 5, shape)
-    jobs = Jobs(
-        trial,
-        rng.integers(0, 5, shape),
-        steps,
-        np.full(shape, 0.1),
-        np.ones(shape),
-        np.ones(shape),
-        np.zeros(shape),
-        rng.integers(0, 9, shape),
-    )
-    return JobStarts(*(part.astype(parts.task.dtype) for part in (x, empty, empty, empty, x))), jobs
-
-
-def test_work_is_the_same_for_any_threads_and_for_both_engines():
-    configs = [make_config(COMMON | {"precision": "float32", "seed": seed}) for seed in (0, 1)]
-    parts = assemble(configs, CustomParts(dataset=DATA))
-    starts, jobs = starts_and_jobs(parts)
-    args = (parts.task, parts.method, 16, True)
-    found = [JaxEngine(*args, workers=count, together=4).work(starts, jobs) for count in (1, 2, 4)]
-    slow = make("loop", *args).work(starts, jobs)
-    for one in found[1:]:
-        for ours, theirs in zip(
-            (*found[0].upload, *found[0].readings), (*one.upload, *one.readings), strict=True
-        ):
-            np.testing.assert_array_equal(ours, theirs)
-    np.testing.assert_allclose(found[0].upload.delta, slow.upload.delta, atol=1e-5)
-    np.testing.assert_allclose(found[0].readings.grad_sq, slow.readings.grad_sq, rtol=1e-4)
 
 
 def test_what_stale_work_counts():
@@ -241,20 +207,22 @@ def test_methods_say_what_they_do_with_stale_work():
 
 
 def settled(method, deltas, ages, starts, anchor, weights):
-    """The anchor after one move, by stale_work.settle's own path."""
+    """The anchor after one move with these uploads."""
     parts = assemble([make_config(COMMON | {"method": method})], CustomParts(dataset=DATA))
-    state = parts.engine.start()._replace(anchor=anchor[None])
     parts = parts._replace(weights=np.array([weights]))
+    (trial,) = begin(parts)
+    trial.vectors = trial.vectors._replace(anchor=anchor)
     jobs = np.zeros(len(deltas), JOB)
-    jobs["client"], jobs["place"], jobs["steps"] = *[np.arange(len(deltas))] * 2, 3
-    jobs["version"] = 10 - np.array(ages)
-    queue = EventQueue(table=stale_work._empty(parts, parts.places))
-    queue.table["anchor"][: len(deltas)], queue.table["delta"][: len(deltas)] = starts, deltas
-    state = stale_work.on_host(state)
-    after = TrialState(0, 0, None, round=11, queue=queue)
-    plan = TrialPlan(ServerMove(jobs, 0.0, jobs[:0]), None, {}, {}, after)
-    stale_work.settle(parts, state, 0, plan)
-    return state.anchor[0]
+    jobs["client"], jobs["steps"], jobs["version"] = np.arange(len(deltas)), 3, 10 - np.array(ages)
+    for start, version in zip(starts, jobs["version"].tolist(), strict=True):
+        trial.queue.models[version] = Models(start, start[:0], start)
+    plan = TrialPlan(ServerMove(jobs, 0.0, jobs[:0]), None, {}, {}, 10)
+    ((places, work),) = begin_round(parts, trial, plan)
+    deltas = np.array(deltas)
+    sent = Upload(deltas, deltas[:, :0], (deltas**2).sum(1))
+    zeros = Reading(*np.zeros((len(Reading._fields), len(deltas))))
+    end_round(parts, trial, plan, [(places, work, Results(sent, work.state, work.memory, zeros))])
+    return trial.vectors.anchor
 
 
 def test_fedasync_and_fedbuff_by_hand():

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,8 @@ from sklearn.utils.class_weight import compute_class_weight
 import amsfl
 from amsfl.core import UserError
 from amsfl.data.dataset import Dataset, class_weights
-from amsfl.engines import devices, losses, models, task
-from amsfl.engines.evaluate import evaluator
-from amsfl.engines.outputs import outputs
+from amsfl.engines import losses, models, task
+from amsfl.engines.evaluate import evaluator, outputs
 from amsfl.portable.class_scores import of_classes
 from amsfl.report import write
 
@@ -110,9 +110,10 @@ def test_splits_of_about_the_same_size_are_scored_by_one_program_to_the_same_bit
     x, y = rng.normal(size=(45, 2)).astype(np.float32), rng.integers(0, 2, 45).astype(np.int32)
     data = data._replace(evals={**data.evals, "test": (x, y)})  # 45 rows beside 40: blocks of 6 and of 5
     job = task.make(data, models.make("softmax", 2, 3), [[np.arange(120)]], [0])
-    both, model = evaluator(job, devices.mesh(1)), job.start()
+    pool = ThreadPoolExecutor(1)
+    both, model = evaluator(job, pool), job.start()
     for split, rows in job.evals.items():
-        alone = evaluator(job._replace(evals={split: rows}), devices.mesh(1))(model, split)
+        alone = evaluator(job._replace(evals={split: rows}), pool)(model, split)
         found = both(model, split)
         assert found.loss == alone.loss and found.confusion.sum() == len(rows[1])
         np.testing.assert_array_equal(found.confusion, alone.confusion)

@@ -32,7 +32,7 @@ PANELS = {  # of --help: the flags that most people need first, then the others 
     "Uploads": "transmit robust held_back attack",
     "Privacy": "privacy public_columns epsilon delta noise clip clip_quantile",
     "Record": "worth readings eval_every test_every local_accuracy details checkpoint_every",
-    "Engine": "engine precision pieces shard_model",
+    "Engine": "engine precision",
     "Real clients": "give_up poll norm_limit patience evaluate_clients evaluate_quorum keyed most_clients",
 }
 FIRST = "Most used"

@@ -1,16 +1,8 @@
-"""Engines: the same round, one client at a time (loop) or all at once (jax)."""
+"""Engines: the same local rounds, one client at a time (loop) or many at once (jax)."""
 
 from amsfl.core import UserError, nearest
 from amsfl.engines import devices
-from amsfl.engines.contract import (
-    Engine,
-    JobResults,
-    Jobs,
-    JobStarts,
-    Orders,
-    Outcome,
-    State,
-)
+from amsfl.engines.contract import Engine, Models, Results, Work
 from amsfl.engines.scores import Errors, Scores, metrics
 from amsfl.engines.task import Task
 from amsfl.methods import Method
@@ -21,32 +13,14 @@ devices.configure()  # here, since building a model or a task already starts jax
 
 
 def make(
-    name: str,
-    task: Task,
-    method: Method,
-    batch: int,
-    readings: bool = False,
-    *,
-    cohort: int | None = None,
-    together: int | None = None,
-    parts: int = 1,
+    name: str, task: Task, method: Method, batch: int, readings: bool = False, cohort: int | None = None
 ) -> Engine:
-    """An engine by name; the rest is what its memory and packing are planned by.
-
-    `cohort`: clients a round (None: all); `together`: jobs of a trial that are computed at once in
-    asynchronous rounds; `parts`: devices that share a model.
-    """
+    """An engine by name; `cohort`: clients a round, by which waves are planned (None: all)."""
     if name == "jax":
         from amsfl.engines.jax_engine import JaxEngine
 
-        mesh = devices.mesh(parts=parts)
-        return JaxEngine(task, method, batch, readings, mesh=mesh, cohort=cohort, together=together)
+        return JaxEngine(task, method, batch, readings, cohort)
     if name == "loop":
-        if parts > 1:
-            raise UserError(
-                "The loop engine has one device, so no model can be shared; leave --shard-model out, or use "
-                "--engine jax."
-            )
         from amsfl.engines.loop_engine import LoopEngine
 
         return LoopEngine(task, method, batch, readings)
@@ -57,14 +31,11 @@ __all__ = [
     "ENGINES",
     "Engine",
     "Errors",
-    "JobResults",
-    "JobStarts",
-    "Jobs",
-    "Orders",
-    "Outcome",
+    "Models",
+    "Results",
     "Scores",
-    "State",
     "Task",
+    "Work",
     "make",
     "metrics",
 ]

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from amsfl import protocol, sampling
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import losses, private_gradients
-from amsfl.engines.job_table import ClientJob, ClientResult, batch_of, held_rows
-from amsfl.engines.task import Task
+from amsfl.engines.jobs import ClientJob, ClientResult, batch_of, held_rows
+from amsfl.engines.task import Task, flat
 from amsfl.methods import Method
 from amsfl.protocol import LocalState
 
@@ -25,24 +25,7 @@ def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Tree]
             return loss(apply(params, x), y).mean()
         return losses.distillation_loss(apply, loss, rule, teacher, params, (x, y))
 
-    whole = jax.value_and_grad(objective)
-    if task.pieces == 1:
-        return whole
-
-    def piecewise(params: Tree, x: jax.Array, y: jax.Array, teacher: Tree) -> tuple[jax.Array, Tree]:
-        """The mean over equal pieces, one after another: only one at a time takes memory."""
-        parts = jax.tree.map(lambda rows: rows.reshape(task.pieces, -1, *rows.shape[1:]), (x, y))
-
-        def further(total: Tree, part: Tree) -> Tree:
-            return jax.tree.map(jnp.add, total, whole(params, *part, teacher)), None
-
-        shapes = jax.eval_shape(whole, params, *jax.tree.map(lambda rows: rows[0], parts), teacher)
-        nothing = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype) + 0 * x.ravel()[0], shapes)
-        total = jax.lax.scan(further, nothing, parts)[0]
-        mean: tuple[jax.Array, Tree] = jax.tree.map(lambda part: part / task.pieces, total)
-        return mean
-
-    return piecewise
+    return jax.value_and_grad(objective)
 
 
 def teacher_of(task: Task, method: Method, job: ClientJob) -> Tree:
@@ -126,18 +109,18 @@ def program(
         return losses.held_loss_and_spread(task.loss, outputs, y, here)
 
     def run(job: ClientJob, longest: Number) -> ClientResult:
-        flat = LocalState(job.start.anchor, job.start.server, job.start.client, job.floats.lr)
-        anchor = task.unravel(flat.anchor)
-        server, client = leaves(flat.server, anchor), leaves(flat.client, anchor)
-        tree = flat._replace(anchor=anchor, server=server, client=client)
+        start = LocalState(job.start.anchor, job.start.server, job.start.client, job.floats.lr)
+        anchor = task.unravel(start.anchor)
+        server, client = leaves(start.server, anchor), leaves(start.client, anchor)
+        tree = start._replace(anchor=anchor, server=server, client=client)
         done = walk(job, protocol.begin(method, tree, LEAVES), longest)
-        flat = flat._replace(x=task.ravel(done.x), loss=done.loss)
+        end = start._replace(x=flat(done.x), loss=done.loss)
         if twice:
-            flat = flat._replace(grad=task.ravel(done.grad), last=task.ravel(done.last))
-            flat = flat._replace(held=held_back(job) if task.held_back else None)
+            end = end._replace(grad=flat(done.grad), last=flat(done.last))
+            end = end._replace(held=held_back(job) if task.held_back else None)
         # jobs of 0 steps only fill a wave; their report is discarded but must not divide by zero
         steps = jnp.maximum(job.integers.steps, 1).astype(job.start.anchor.dtype)
-        upload, client, reading = protocol.finish(method, flat, steps)
+        upload, client, reading = protocol.finish(method, end, steps)
         upload, memory = protocol.encode_and_decode(method.transmit, job.key, upload, job.start.memory)
         fields = job.start.anchor[:0]
         if readings:

@@ -1,152 +1,163 @@
-"""Scores of many models on a split, in blocks of rows, the rows sharded over the devices.
-
-How many models are asked about is no part of a program's shape: trials that end one by one would otherwise
-have it compiled anew for every number of those that are left.
-"""
+"""Scores of models on a split: sums over blocks of rows, and all outputs for scores that need these."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import cache, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
 
-from amsfl.core.records import Array, Number, Tree
-from amsfl.engines.devices import AXIS, jit_small, lanes, on_mesh, put, sharded, summed
+from amsfl.core.records import Array, Tree
+from amsfl.engines.devices import jit_small
 from amsfl.engines.memory import intermediate_bytes, room_for
-from amsfl.engines.packing import split_over
+from amsfl.engines.models import tensors
 from amsfl.engines.scores import Scores, errors
 from amsfl.engines.task import Task
-from amsfl.engines.worker_threads import in_threads
+from amsfl.portable.compute import logits
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
+PARTS = 8  # blocks at least of a large split, so that as many workers have something to do
+SMALL = 256  # rows that are not worth a call of their own
 BESIDE = 64  # models at once on a GPU; on a CPU they take turns
-SPARE = 1.25  # times its rows that a split may be padded to
-EVERYWHERE = P()
-PARTS = 8  # blocks at least, so that as many workers have something to do
+ROWS = 1024  # of the hold-out, at most, to score coalitions of clients by
+
+RowScorer = Callable[[Array], Array]  # models [m, dim] -> [m, rows]
 
 
-def evaluator(task: Task, mesh: Mesh, workers: int = 1, spec: P = EVERYWHERE) -> Callable[..., Scores]:
-    """evaluate(models [m, dim], split, places) -> Scores of the models at those places, of all if None.
+def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], Scores]:
+    """evaluate(models [m, dim], split) -> Scores; one program for all splits and any number of models."""
+    rows = max(len(y) for _, y in task.evals.values())
+    size = min(BLOCK, max(-(-rows // PARTS), SMALL), rows)
+    beside = 1
+    if jax.default_backend() != "cpu":
+        params = jax.ShapeDtypeStruct((task.dim,), task.dtype)
+        row = jax.ShapeDtypeStruct((size, *task.x.shape[1:]), task.dtype)
+        each = intermediate_bytes(lambda x, p: task.model.apply(task.unravel(p), x), row, params)
+        beside = room_for(each, BESIDE)
 
-    `spec` is how models lie.
-    """
-    spread = P(AXIS)
-    wide = mesh.local_devices[0].platform != "cpu"
-    block = min(BLOCK, max(len(y) for _, y in task.evals.values()))
-    row = jax.ShapeDtypeStruct((block, *task.x.shape[1:]), task.dtype)
-    params = jax.ShapeDtypeStruct((task.dim,), task.dtype)
-    beside = room_for(
-        intermediate_bytes(lambda x, p: task.model.apply(task.unravel(p), x), row, params), BESIDE
-    )
-
-    splits = {
-        # on each device its part: once, here, and not at every evaluation
-        name: [put(share, mesh, spread) for share in split_over(blocks, workers)]
-        for name, blocks in _alike(
-            {n: _blocks(*e, lanes(mesh) * workers) for n, e in task.evals.items()}
-        ).items()
-    }
-
-    def block_scores(params: Tree, part: Tree) -> tuple[jax.Array, jax.Array]:
-        """Sums over a block: the loss, of numbers also absolute and squared errors; every row's cell."""
-        x, y, mask = part
-        logits = task.model.apply(params, x)
-        loss = task.scored(logits, y)
+    def one(x: jax.Array, y: jax.Array, mask: jax.Array, model: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Sums over a block: the loss, of numbers also errors; else rows by class and guess."""
+        outputs = task.model.apply(task.unravel(model), x)
+        loss = task.scored(outputs, y)
         if not task.classes:
-            error = logits[:, 0] - y
-            sums = jnp.stack([loss, jnp.abs(error), error**2]) * mask
-            return sums.sum(1), jnp.zeros(0, jnp.float32)
-        return (loss * mask).sum()[None], y * task.classes + logits.argmax(-1)
+            error = outputs[:, 0] - y
+            return (jnp.stack([loss, jnp.abs(error), error**2]) * mask).sum(1), jnp.zeros(0, jnp.int32)
+        cells = y * task.classes + outputs.argmax(-1)
+        table = jnp.zeros(task.classes**2, jnp.int32).at[cells].add(mask.astype(jnp.int32))
+        return (loss * mask).sum()[None], table
 
-    def count(models: jax.Array, asked: jax.Array, used: jax.Array, *share: jax.Array) -> Tree:
-        """Losses by block, zero for the blocks of others, so that adding them all up rounds nothing."""
+    def block(models: jax.Array, *part: jax.Array) -> Tree:
+        if beside == 1:
+            return jax.tree.map(lambda leaf: leaf[None], one(*part, models[0]))
+        return jax.vmap(partial(one, *part))(models)
 
-        *rows, place = share
+    program = jit_small(block)
 
-        def one(model: jax.Array) -> tuple[jax.Array, jax.Array]:
-            params = task.unravel(model)
-            loss, cells = jax.lax.map(lambda part: block_scores(params, part), tuple(rows))
-            blocks = len(place) * lanes(mesh) * workers
-            # counted at the end: a table for every row of a block is too large where classes are many
-            none = jnp.zeros(task.classes**2, jnp.float32)
-            table = none.at[cells].add(rows[2].astype(none.dtype)) if task.classes else cells[0]
-            return jnp.zeros((blocks, *loss.shape[1:]), loss.dtype).at[place].set(loss), table
+    @cache
+    def blocks(split: str) -> list[tuple[jax.Array, ...]]:
+        x, y = task.evals[split]
+        mask = np.ones(len(y), task.dtype)
+        parts = [tuple(each[at : at + size] for each in (x, y, mask)) for at in range(0, len(y), size)]
+        return [jax.device_put(tuple(_filled(each, size) for each in part)) for part in parts]
 
-        if wide:
-            sums = jax.vmap(one)(models[asked])
-        else:
-            shapes = jax.eval_shape(one, models[0])
-            empty = jax.tree.map(lambda part: jnp.zeros((len(asked), *part.shape), part.dtype), shapes)
+    def evaluate(models: Array, split: str) -> Scores:
+        groups = [_filled(models[at : at + beside], beside) for at in range(0, len(models), beside)]
+        calls = [(group, *part) for group in groups for part in blocks(split)]
+        wide = bool(jax.config.read("jax_enable_x64"))
 
-            def further(index: Number, sums: Tree) -> Tree:
-                fresh = one(models[asked[index]])
-                return jax.tree.map(lambda whole, part: whole.at[index].set(part), sums, fresh)
+        def call(arguments: tuple[Array, ...]) -> Tree:
+            with jax.enable_x64(wide):
+                return jax.tree.map(np.asarray, program(*arguments))
 
-            sums = jax.lax.fori_loop(0, used, further, jax.lax.pcast(empty, AXIS, to="varying"))
-        return jax.tree.map(lambda part: part[None], sums)
-
-    def score(parts: list[Tree]) -> Scores:
-        sums, cells = summed(parts)
-        table = jnp.round(cells).astype(jnp.int32)
-        return Scores(sums, table.reshape(-1, task.classes, task.classes) if task.classes else table)
-
-    counted = sharded(count, mesh, (P(), P(), P(), *[spread] * 4), spread)
-    each = in_threads(jax.jit(counted))
-    together = jit_small(score, mesh, out_shardings=NamedSharding(mesh, P()))
-
-    def some(models: Array, split: str, places: Sequence[int], room: int) -> tuple[Tree, Tree]:
-        """Sums of losses and tables of so many models that there is room for."""
-        asked = np.zeros(room, np.int32)
-        asked[: len(places)] = places
-        which = put((asked, np.int32(len(places))), mesh, P())
-        parts = each((models, *which, *share) for share in splits[split])
-        sums, tables, _ = together(on_mesh(parts, mesh))
-        return sums, tables
-
-    def evaluate(models: Array, split: str, places: Sequence[int] | None = None) -> Scores:
-        placed, places = put(models, mesh, spec), range(len(models)) if places is None else places
-        room = min(beside, len(models)) if wide else len(models)
-        turns = [some(placed, split, places[at : at + room], room) for at in range(0, len(places), room)]
-        # all of them are started before the first is waited for
-        sums, tables = (np.concatenate(part)[: len(places)] for part in zip(*turns, strict=True))
-        rows = len(task.evals[split][1])
-        mean = np.array([[math.fsum(column) / rows for column in each_.T] for each_ in sums])
-        return Scores(mean[:, 0], tables, None if task.classes else errors(task, split, *mean[:, 1:].T))
+        first, *others = calls  # which compiles
+        found = [call(first), *(pool.map(call, others) if len(others) > 1 else map(call, others))]
+        each = len(blocks(split))
+        sums = [
+            np.concatenate([found[group * each + nth][0] for group in range(len(groups))])
+            for nth in range(each)
+        ]
+        tables = sum(
+            np.concatenate([found[group * each + nth][1] for group in range(len(groups))])
+            for nth in range(each)
+        )
+        count = len(models)
+        # exactly, so that how rows are cut rounds nothing
+        exact = np.array([[math.fsum(column) for column in row.T] for row in np.stack(sums, 1)[:count]])
+        mean = exact / len(task.evals[split][1])
+        if not task.classes:
+            return Scores(mean[:, 0], np.zeros((count, 0), int), errors(task, split, *mean[:, 1:].T))
+        return Scores(mean[:, 0], tables[:count].reshape(-1, task.classes, task.classes))
 
     return evaluate
 
 
-def _alike(splits: dict[str, tuple[Array, ...]]) -> dict[str, tuple[Array, ...]]:
-    """Splits of about the same size as blocks of one shape, so that one program scores them all.
+def _filled(part: Array, rows: int) -> Array:
+    """With zeros behind it."""
+    if len(part) == rows:
+        return part
+    return np.concatenate([part, np.zeros((rows - len(part), *part.shape[1:]), part.dtype)])
 
-    What is added is masked, and stands at the end of a block or after all others: sums stay as they are.
+
+def outputs(task: Task) -> Callable[[Array, str | None], Array]:
+    """f(params [dim], split) -> [rows, classes]; of the training rows where the split is None.
+
+    On a CPU dense networks are numpy's, so that nothing is compiled for one look. Elsewhere rows lie on the
+    device as long as the function exists: fifty models look at them one after another.
     """
-    shapes = [mask.shape for _, _, mask, _ in splits.values()]
-    blocks, size = (max(sides) for sides in zip(*shapes, strict=True))
+    layers = task.model.layers
+    dense = bool(layers) and all(part.kind in ("dense", "relu") for part in layers)
 
-    def padded(split: tuple[Tree, ...]) -> tuple[Tree, ...]:
-        x, y, mask, _ = split
-        if blocks * size > SPARE * mask.size:
-            return split
-        more = (0, blocks - len(mask)), (0, size - mask.shape[1])
-        return np.pad(x, (*more, (0, 0))), np.pad(y, more), np.pad(mask, more), np.arange(blocks)
+    def rows(split: str | None) -> Array:
+        return task.x if split is None else task.evals[split][0]
 
-    return {name: padded(split) for name, split in splits.items()}
+    def plain(params: Array, split: str | None) -> Array:
+        named, x = tensors(task.model, task.arrays(np.asarray(params))), rows(split)
+        return np.concatenate([logits(layers, named, x[at : at + BLOCK]) for at in range(0, len(x), BLOCK)])
+
+    @cache
+    def placed(split: str | None) -> jax.Array:
+        x = rows(split)
+        size = min(BLOCK, len(x))
+        return jnp.asarray(np.pad(x, ((0, -len(x) % size), (0, 0))).reshape(-1, size, x.shape[1]))
+
+    @jax.jit
+    def whole(params: jax.Array, blocks: jax.Array) -> jax.Array:
+        model = task.unravel(params)
+        said: jax.Array = jax.lax.map(lambda x: task.model.apply(model, x), blocks)
+        return said
+
+    def compiled(params: Array, split: str | None) -> Array:
+        said: Any = np.asarray(whole(params, placed(split)))
+        return np.asarray(said.reshape(-1, said.shape[-1])[: len(rows(split))])
+
+    return plain if dense and jax.default_backend() == "cpu" else compiled
 
 
-def _blocks(x: Array, y: Array, devices: int) -> tuple[Tree, ...]:
-    """[blocks, rows of a block, ...], padded at the end with masked rows, and the number of each block.
+def holdout_scorer(task: Task) -> RowScorer:
+    """Scores of every row of the hold-out, or of so many of them, by any models: compiled, since a ledger
+    looks at it many times, and a BLAS library's threads wait busily after each product."""
+    x, y = task.evals["holdout"]
+    some = np.random.default_rng(0).permutation(len(y))[:ROWS]
+    rows, labels = jnp.asarray(x[some]), y[some]
 
-    Blocks divide by devices; what one holds does not depend on how many share them, and neither do its sums.
-    """
-    rows = len(y)
-    size = min(BLOCK, -(-rows // PARTS))
-    blocks = -(-rows // (size * devices)) * devices
-    pad = blocks * size - rows
-    mask = np.concatenate([np.ones(rows, x.dtype), np.zeros(pad, x.dtype)])
-    x, y = np.pad(x, ((0, pad), (0, 0))), np.pad(y, (0, pad))
-    shape = (blocks, size)
-    return x.reshape(*shape, -1), y.reshape(shape), mask.reshape(shape), np.arange(blocks)
+    @jax.jit
+    def forward(models: jax.Array, x: jax.Array) -> jax.Array:
+        said: jax.Array = jax.lax.map(lambda model: task.model.apply(task.unravel(model), x), models)
+        return said
+
+    def score(models: Array) -> Array:
+        said = np.asarray(forward(np.asarray(models, task.dtype), rows))
+        return score_rows(task.classes, said, labels, labels)
+
+    return score
+
+
+def score_rows(classes: int, said: Array, wanted: Array, every: Array) -> Array:
+    """[models, rows] of their outputs: 1 where the class is right, else 0; of numbers, each row's part of R²,
+    by the spread of `every` label. Their mean is the score."""
+    if classes:
+        return np.asarray(said.argmax(-1) == wanted, float)
+    return np.asarray(1 - (said[..., 0] - wanted) ** 2 / max(float(np.var(every)), 1e-12), float)

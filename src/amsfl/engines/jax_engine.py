@@ -1,47 +1,50 @@
-"""The jax engine: all clients of all trials in one compiled program, sharded over the devices."""
+"""The jax engine: jobs (one client's round in one trial) go in waves, side by side; waves run at once.
 
-from collections.abc import Sequence
+A wave is one call of one compiled program: its jobs go in lockstep, and it returns their uploads' sum, or the
+uploads themselves where somebody compares them. Sums of floats depend on their order, and a job's bits on
+whether it runs alone or among others. So on a CPU waves are cut within a trial, by its own plan, and summed
+in one order: neither cores nor the trials beside it change a bit. A GPU takes all jobs that it has room for.
+"""
+
+from collections.abc import Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Unpack
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
 
-from amsfl import sampling
-from amsfl.core.records import Array, Tree
-from amsfl.engines import (
-    client_program,
-    devices,
-    layout,
-    settle_program,
-    work_program,
-    worker_threads,
-)
-from amsfl.engines.async_work import AsyncWork
-from amsfl.engines.contract import JobResults, Jobs, JobStarts, Orders, Outcome, State, as_reading, own_models
+from amsfl.core import Upload
+from amsfl.core.records import Array, Number, Tree
+from amsfl.engines import client_program, devices
+from amsfl.engines.contract import Models, Results, Work, as_readings
 from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
-from amsfl.engines.job_table import DeviceRows, JobTable, job_tables
-from amsfl.engines.memory import check_fits, copies
-from amsfl.engines.numbers import numbers_of, with_numbers
-from amsfl.engines.packing import JaxOptions, choose_lanes, of_last
-from amsfl.engines.scores import Scores, rows
+from amsfl.engines.jobs import ClientJob, ClientResult, DeviceRows, JobStart, JobTable, columns, job_tables
+from amsfl.engines.memory import check_fits, lane_bytes, room_for
+from amsfl.engines.scores import Scores
 from amsfl.engines.task import Task
-from amsfl.engines.work_program import ProgramParts
 from amsfl.methods import Method
+from amsfl.portable.network import count_operations
+
+CORES = 2  # that a trial's waves are cut for, however many there are
+LANES = 16_384  # of a GPU's wave at most, however small a client is
+WIDEST = 7  # of a CPU's: beyond, little is gained, and XLA sums eight lanes in another order
+CALLS = 0.7e6  # the arithmetic (flops) that would take as long as the calls of a step
+HARDLY = 0.1  # of a step: calls that are not worth lanes to share them
+SURELY = 1.2  # times as long as one by one: jobs too unequal to share a wave
+
+
+class Wave(NamedTuple):
+    """Jobs of one call."""
+
+    jobs: Array  # int [lanes] among all that are asked for, the longest first; -1: an empty place
+    of: Array  # int [sums] whose sums these are: places among the works asked for
 
 
 class JaxEngine:
-    """Engine (see contract.Engine): `lanes` jobs in lockstep on each of the devices, `workers` times over.
-
-    Without `lanes` a GPU takes many, several CPU devices take jobs one by one, and on one CPU device every
-    trial has the cheapest packing of its own plan (packing.pack_by_trial).
-    Where the mesh spans processes, all of them make the same calls with the same values and hold the same
-    results, but for vectors of a model's size where devices share models (layout.py): each has its part, and
-    `to_host` and `models_to_host` put them together.
-    """
+    """Engine (see contract.Engine)."""
 
     def __init__(
         self,
@@ -49,135 +52,279 @@ class JaxEngine:
         method: Method,
         batch: int,
         readings: bool = False,
-        **options: Unpack[JaxOptions],
+        cohort: int | None = None,
+        workers: int | None = None,
     ):
-        self.mesh = options.get("mesh") or devices.mesh()
-        self.method, self._readings, shards = method, readings, task.shards
-        cohort, sharing = options.get("cohort"), devices.parts(self.mesh)
-        self.layout = layout.make(task, method, sharing)
-        self.needs_all_processes = sharing > 1 and jax.process_count() > 1
-        self.workers = options.get("workers") or devices.workers(self.mesh)
-        check_fits(task, method, copies(self.mesh), cohort, self.workers)
-        self.task = task = layout.laid_out(task, self.layout)
-        # replicated from the start: what arrives on one device would be copied, and compiled for, anew
-        self.rows = devices.put(DeviceRows(task.x, task.y, shards.order), self.mesh, P())
-        self.numbers = devices.put(numbers_of(method, task.dtype), self.mesh, P())
-        self._seeds = sampling.words(task.seeds)
-        self._tables = job_tables(task, batch, method.private_rows is not None)
-        client = partial(client_program.program, task, batch=batch, readings=readings)
-        lanes = choose_lanes(task, method, batch, self.mesh, options)
-        self.workers, self._async_shape = lanes.workers, lanes.async_shape
-        self._parts = parts = ProgramParts(
-            self.mesh, method, self.layout, client, lanes.slots, lanes.light, readings
-        )
-        # by whether deltas are kept
-        self._work = {keep: work_program.work(parts, keep) for keep in (False, True)}
-        self._further = {keep: work_program.work(parts, keep, True) for keep in (False, True)}
-        self._empty = {keep: work_program.empty_result(parts, keep) for keep in (False, True)}
-        # by keep and the queues' widths: each compiles before its workers run side by side
-        self._threaded: dict[tuple[bool, tuple[int, ...]], Program] = {}
-        self._settle = settle_program.settle(parts)
-        mix = with_numbers("mix", method, settle_program.mixing)
-        self._mix = devices.jit_small(mix, self.mesh, out_shardings=NamedSharding(self.mesh, P()))
-        self._revise = settle_program.revise(parts) if method.judges else None
-        self._share = of_last(self._mixed)
-        self._queues = of_last(partial(lanes.pack, workers=self.workers))
-        self._model, self._own = jax.jit(self._scored), jax.jit(own_models)
-        self._evaluate = evaluator(task, self.mesh, self.workers, self.layout.spec(1))
-        self._async: AsyncWork | None = None
-
-    def start(self) -> State:
-        if self.layout.parts > 1:
-            anchor = layout.first_models(self.task, self.layout, self.mesh)
+        self.task, self.method, self.readings = task, method, readings
+        clients = task.shards.size.shape[1]
+        check_fits(task, method, cohort)
+        self.devices = devices.chosen()
+        self.cpu = self.devices[0].platform == "cpu"
+        self.workers = workers or (devices.cores() if self.cpu else len(self.devices))
+        self.overhead, widest = costs_of_a_step(task, batch)
+        self.light = widest > 1
+        self.usual = cohort or clients
+        if self.cpu:
+            self.lanes = width(-(-self.usual // CORES), self.overhead, widest)
         else:
-            anchor = devices.put(self.task.start(), self.mesh, P())
-        program = settle_program.initial_state(self._parts, self.task.shards.size.shape[1])
-        state: State = program(self.numbers, anchor)
-        return state
+            self.lanes = room_for(lane_bytes(task, method, batch), LANES)
+        rows = DeviceRows(task.x, task.y, task.shards.order)
+        self.rows = [jax.device_put(rows, device) for device in self.devices]
+        self.numbers = np.array(method.arithmetic.numbers, task.dtype)
+        self._tables = job_tables(task, batch, method.private_rows is not None)
+        program = partial(wave_program, task, method, batch, readings)
+        self._programs = {one_by_one: self._jit(program(one_by_one)) for one_by_one in (False, True)}
+        self._compiled = set[Any]()
+        self._pool = ThreadPoolExecutor(self.workers)
+        self._evaluate = evaluator(task, self._pool)
 
-    def from_host(self, state: State) -> State:
-        return State(*map(self._placed, state, self.layout.specs()))
+    def _jit(self, program: Program) -> Program:
+        return devices.jit(program, self.light)
 
-    def _placed(self, plain: Array, spec: P) -> Array:
-        return devices.put(self.layout.arranged(np.asarray(plain)), self.mesh, spec)
+    def evaluate(self, models: Array, split: str) -> Scores:
+        return self._evaluate(models, split)
 
-    def to_host(self, state: State) -> State:
-        return State(*map(self.layout.plain, map(devices.gather, state), self.layout.lengths))
+    def work(self, asked: Sequence[Work]) -> list[Results]:
+        """Whose uploads are wanted one by one is computed apart from those who want a sum."""
+        results: list[Any] = [None] * len(asked)
+        for one_by_one in (False, True):
+            places = [nth for nth, work in enumerate(asked) if (work.shares is None) == one_by_one]
+            if places:
+                for nth, own in zip(places, self._alike([asked[nth] for nth in places]), strict=True):
+                    results[nth] = own
+        return results
 
-    def models_to_host(self, models: Array) -> Array:
-        return self.layout.plain(devices.gather(models), self.layout.size)
+    def _alike(self, asked: Sequence[Work]) -> list[Results]:
+        table = self._tables(asked)
+        ends = np.cumsum([len(work.client) for work in asked])
+        if self.cpu:
+            waves = [
+                Wave(np.where(jobs < 0, -1, jobs + end - len(work.client)), np.array([place]))
+                for place, (work, end) in enumerate(zip(asked, ends.tolist(), strict=True))
+                for jobs in cut(work.steps, self.lanes, self.overhead, self.usual)
+            ]
+        else:
+            waves = side_by_side(asked, self.lanes, len(self.devices))
+        calls = [self._call(asked, ends, table, nth, wave) for nth, wave in enumerate(waves)]
+        return collect(asked, ends, waves, self._run(calls))
 
-    def round(self, state: State, orders: Orders, number: int, keep: bool = False) -> tuple[State, Outcome]:
-        orders = self._typed(orders)
-        queues, shape = [each for each in self._queues(orders.steps) if each], orders.steps.shape
-        widths = tuple(queue.jobs.shape[2] for each in queues for queue in each)
-        table, mix, seeds = (
-            self._table(orders, number),
-            self._share(orders.weights, orders.steps),
-            self._seeds,
-        )
-        if jax.process_count() > 1:  # one process may hand numpy arrays over as they are, which is quicker
-            orders, table, seeds = devices.put((orders, table, seeds), self.mesh, P())
-            queues = devices.put(queues, self.mesh, P(devices.AXIS))
-        common = self.numbers, state, self.rows, table, mix
-        results = self._side_by_side(keep, widths)((*common, each) for each in queues)
-        if len(results) < self.workers:  # a plan of few waves; the sum is the same program all the same
-            results += [self._empty[keep](*common)] * (self.workers - len(results))
-        results = devices.on_mesh(results, self.mesh)  # by the same name: frees the devices' parts
-        rest = orders, results, sampling.words(number), seeds
-        state, readings, deltas, weighed = self._settle(self.numbers, state, *rest)
-        return state, Outcome(as_reading(readings, shape), deltas if keep else None, weighed)
+    def _call(
+        self, asked: Sequence[Work], ends: Array, table: JobTable, nth: int, wave: Wave
+    ) -> tuple[Hashable, tuple[Tree, ...]]:
+        """What a wave's program is called with, behind what tells its shapes from others'."""
+        used, place = wave.jobs >= 0, np.maximum(wave.jobs, 0)
+        own = JobTable(*(part[place] for part in table))
+        if not used.all():
+            own.integers[~used, 4], own.floats[~used, 2] = 0, 0
+        one_by_one, lanes = asked[wave.of[0]].shares is None, len(place)
+        if len(wave.of) == 1:
+            work = asked[wave.of[0]]
+            mine = place - (ends[wave.of[0]] - len(work.client))
+            models, state, memory = work.models, work.state[mine], work.memory[mine]
+            if 1 < len(models.anchor) != lanes:  # one program for one model, and one for many
+                models = Models(*(part[work.begin[mine]] for part in models))
+                own.integers[:, 5] = np.arange(lanes)
+            sums = np.where(used, np.arange(lanes), -1)[None].astype(np.int32)
+        else:
+            owner = np.searchsorted(ends, place, "right")
+            first = ends - [len(work.client) for work in asked]
+            models, shift = join_models([asked[of].models for of in wave.of])
+            own.integers[:, 5] += shift[np.searchsorted(wave.of, owner)]
+            state, memory = (
+                np.stack([getattr(asked[o], name)[p - first[o]] for o, p in zip(owner, place, strict=True)])
+                for name in ("state", "memory")
+            )
+            sums = members(wave, owner)
+        device = nth % len(self.rows)
+        shapes = one_by_one, device, lanes, len(models.anchor), sums.shape
+        return shapes, (self.numbers, self.rows[device], models, state, memory, own, sums)
 
-    def revise(self, state: State, verdicts: Array) -> State:
-        assert self._revise is not None
-        revised: State = self._revise(self.numbers, state, np.asarray(verdicts, np.int32))
-        return revised
+    def _run(self, calls: Sequence[tuple[Hashable, tuple[Tree, ...]]]) -> list[ClientResult]:
+        """All calls, as many at once as there are workers; what was never compiled runs by itself first."""
+        results: list[Any] = [None] * len(calls)
 
-    def _typed(self, orders: Orders) -> Orders:
-        floats = self.task.dtype
-        kinds = Orders(np.int32, np.int32, floats, floats, attackers=np.int32, largest=floats)
-        return Orders(*map(np.asarray, orders, kinds))
+        def run(nth: int) -> None:
+            (one_by_one, *_), arguments = calls[nth]
+            results[nth] = ClientResult(*self._programs[one_by_one](*arguments))
 
-    def _table(self, orders: Orders, number: int) -> JobTable:
-        return self._tables(orders.cohort, orders.steps, orders.lr[:, None], number)
+        ready = []
+        for nth, (shapes, _) in enumerate(calls):
+            if shapes in self._compiled:
+                ready.append(nth)
+            else:
+                run(nth)
+                self._compiled.add(shapes)
+        side_by_side = min(self.workers, len(ready))
+        queue = iter(ready)
+        wide, products = bool(jax.config.read("jax_enable_x64")), jax.config.jax_default_matmul_precision
 
-    def _mixed(self, weights: Array, steps: Array) -> Array:
-        """How much every upload counts."""
-        values = weights, steps
-        if jax.process_count() > 1:
-            values = devices.put(values, self.mesh, P())
-        return self._mix(self.numbers, *values)
+        def work() -> None:
+            with jax.enable_x64(wide), jax.default_matmul_precision(products):  # which jax keeps by thread
+                for nth in queue:  # whoever is free takes the next
+                    run(nth)
 
-    def work(self, starts: JobStarts, jobs: Jobs) -> JobResults:
-        if self._async is None:
-            common = self.numbers, self.rows
-            self._async = AsyncWork(self._parts, self._async_shape, self._tables, common)
-        return self._async.work(starts, jobs)
+        others = [self._pool.submit(work) for _ in range(side_by_side - 1)]
+        for nth in queue:
+            run(nth)
+        for other in others:
+            other.result()
+        return [jax.tree.map(np.asarray, each) for each in results]
 
-    def _side_by_side(self, keep: bool, widths: tuple[int, ...]) -> Program:
-        if (keep, widths) not in self._threaded:
-            self._threaded[keep, widths] = worker_threads.in_threads(partial(self._through, keep))
-        return self._threaded[keep, widths]
 
-    def _through(self, keep: bool, *arguments: Tree) -> Tree:
-        """One worker's queues in turn."""
-        *common, (first, *others) = arguments
-        result = self._work[keep](*common, first)
-        for queue in others:
-            result = self._further[keep](*common, queue, result)
-        return result
+def wave_program(task: Task, method: Method, batch: int, readings: bool, one_by_one: bool) -> Program:
+    """wave(numbers, rows, models, state, memory, jobs, sums) -> a ClientResult, [lanes, ...]; uploads are
+    sums of `sums` [sums, lanes at most] unless they are wanted one by one.
 
-    def models(self, state: State) -> Array:
-        return self._model(state.anchor, state.server)
+    A method's declared numbers are an argument, so that another mu is not another program.
+    """
 
-    def client_models(self, state: State, deltas: Array, trial: int) -> Array:
-        return self._own(state.anchor, state.step, deltas, np.int32(trial))
+    def wave(
+        numbers: Array,
+        rows: DeviceRows,
+        models: Models,
+        state: Array,
+        memory: Array,
+        jobs: JobTable,
+        sums: Array,
+    ) -> ClientResult:
+        own = method.with_numbers([numbers[place] for place in range(len(method.arithmetic.numbers))])
+        client = client_program.program(task, own, batch, readings)
+        integers, floats, chance = columns(jobs)
+        longest = integers.steps.max()
 
-    def _scored(self, anchor: jax.Array, server: jax.Array) -> jax.Array:
-        own = self.layout.opened(rows(server), self.layout.lengths.server)
-        models: jax.Array = self.method.arithmetic.model(rows(anchor), own)
-        return models
+        def one(state: Array, memory: Array, job: tuple[Any, Any, Array]) -> ClientResult:
+            of = job[0].begin
+            start = JobStart(*(part[0] if len(part) == 1 else part[of] for part in models), state, memory)
+            return client(ClientJob(start, *job, rows), longest)
 
-    def evaluate(self, models: Array, split: str, places: Sequence[int] | None = None) -> Scores:
-        own = models if isinstance(models, jax.Array) else self.layout.arranged(np.asarray(models))
-        return self._evaluate(own, split, places)
+        def whole() -> ClientResult:
+            each = state, memory, (integers, floats, chance)
+            if len(state) == 1:  # its loop ends by itself, with no lane to mask
+                alone = one(*jax.tree.map(lambda part: part[0], each))
+                done = jax.tree.map(lambda part: part[None], alone)
+            else:
+                done = jax.vmap(one)(*each)
+            return done if one_by_one else done._replace(upload=summed(done.upload, floats.share, sums))
+
+        # In a loop that runs once, which the compiler does not know: what stands outside of any loop XLA's
+        # CPU runtime hands to a pool of threads, which compete with the workers for the cores
+        nothing = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), jax.eval_shape(whole))
+        return jax.lax.fori_loop(0, jnp.minimum(longest, 1), lambda _, __: whole(), nothing)
+
+    return wave
+
+
+def summed(uploads: Upload, share: Array, sums: Array) -> Upload:
+    """Every sum takes its lanes one after another: a scatter with equal indices has no order on a GPU."""
+
+    def add(nth: Number, total: Upload) -> Upload:
+        lane = sums[:, nth]
+        used, place = lane >= 0, jnp.maximum(lane, 0)
+
+        def added(whole: jax.Array, part: jax.Array) -> jax.Array:
+            wide = (..., *[None] * (part.ndim - 1))
+            return whole + jnp.where(used[wide], share[place][wide] * part[place], 0)
+
+        return Upload(*map(added, total, uploads))
+
+    nothing = Upload(*(jnp.zeros((len(sums), *part.shape[1:]), part.dtype) for part in uploads))
+    total: Upload = jax.lax.fori_loop(0, sums.shape[1], add, nothing)
+    return total
+
+
+def cut(steps: Array, lanes: int, overhead: float, usual: int) -> list[Array]:
+    """A trial's jobs in waves of `lanes`, neighbours in length, the longest first; one by one where these
+    are too unequal to share. The last wave of a usual cohort is as narrow as it may be, others are filled up:
+    every width is a program."""
+    order = np.argsort(-steps, kind="stable")
+    lengths = steps[order]
+    shared = lengths[::lanes].sum() * (lanes + overhead)
+    if lanes == 1 or len(steps) == 1 or shared > SURELY * lengths.sum() * (1 + overhead):
+        lanes = 1
+    if len(order) != usual:
+        order = np.concatenate([order, np.full(-len(order) % lanes, -1)])
+    return [order[place : place + lanes] for place in range(0, len(order), lanes)]
+
+
+def side_by_side(asked: Sequence[Work], most: int, devices_: int) -> list[Wave]:
+    """All trials' jobs in as few waves as there is room for, the longest first; shapes that come again."""
+    steps = np.concatenate([work.steps for work in asked])
+    owner = np.repeat(np.arange(len(asked)), [len(work.client) for work in asked])
+    order = np.argsort(-steps, kind="stable")
+    lanes = min(most, rounded(-(-len(order) // devices_)))
+    waves = []
+    for begin in range(0, len(order), lanes):
+        jobs = np.full(lanes, -1)
+        some = order[begin : begin + lanes]
+        jobs[: len(some)] = some
+        waves.append(Wave(jobs, np.unique(owner[some])))
+    return waves
+
+
+def rounded(count: int) -> int:
+    """At most an eighth more, so that a few programs serve any number of jobs."""
+    grain = 2 ** max(0, count.bit_length() - 4)
+    return -(-count // grain) * grain
+
+
+def members(wave: Wave, owner: Array) -> Array:
+    """Of every sum its lanes in order, -1 for none."""
+    used = np.flatnonzero(wave.jobs >= 0)
+    where = np.searchsorted(wave.of, owner[used])
+    order = np.argsort(where, kind="stable")
+    where = where[order]
+    nth = np.arange(len(where)) - np.searchsorted(where, where)
+    lanes = np.full((rounded(len(wave.of)), int(nth.max()) + 1), -1, np.int32)
+    lanes[where, nth] = used[order]
+    return lanes
+
+
+def join_models(each: Sequence[Models]) -> tuple[Models, Array]:
+    """Several trials' models as one, filled up to a usual number, and where each trial's begin."""
+    counts = [len(models.anchor) for models in each]
+    more = rounded(sum(counts)) - sum(counts)
+    parts = zip(*each, strict=True)
+    whole = Models(*(np.concatenate([*part, np.repeat(part[0][:1], more, 0)]) for part in parts))
+    return whole, np.cumsum(counts) - counts
+
+
+def collect(
+    asked: Sequence[Work], ends: Array, waves: Sequence[Wave], found: Sequence[ClientResult]
+) -> list[Results]:
+    """Every trial's results from the waves that its jobs were in."""
+    jobs = np.concatenate([wave.jobs for wave in waves])
+    back = np.argsort(jobs, kind="stable")[len(jobs) - int(ends[-1]) :]  # where each job's row is
+    sums = asked[0].shares is not None
+    parts = [(*(() if sums else each.upload), each.state, each.memory, each.reading) for each in found]
+    rows = [np.concatenate(part)[back] for part in zip(*parts, strict=True)]
+    totals: list[Upload | None] = [None] * len(asked)
+    if sums:
+        for wave, result in zip(waves, found, strict=True):
+            for nth, place in enumerate(wave.of.tolist()):
+                part, before = Upload(*(each[nth] for each in result.upload)), totals[place]
+                totals[place] = part if before is None else Upload(*map(np.add, before, part))
+    results = []
+    for total, work, end in zip(totals, asked, ends.tolist(), strict=True):
+        *uploads, state, memory, reading = (part[end - len(work.client) : end] for part in rows)
+        results.append(Results(total or Upload(*uploads), state, memory, as_readings(reading)))
+    return results
+
+
+def width(jobs: int, overhead: float, widest: int) -> int:
+    """The best number of lanes for so many jobs of equal length on one core."""
+    return min(range(1, widest + 1), key=lambda lanes: -(-jobs // lanes) * (lanes + overhead))
+
+
+def costs_of_a_step(task: Task, batch: int) -> tuple[float, int]:
+    """On a CPU core: a step's cost besides its arithmetic, in steps of one lane, and how wide waves may be.
+
+    A step is some 30 calls of compiled code, whatever they do, which several lanes share: in jobs A and B of
+    benchmarks/ a lane's step takes 1.16 and 1.23 times as long alone as among five, both cores busy.
+    XLA's own convolutions of several lanes, each with its own kernels, are far slower than one after another.
+    Where calls hardly count, lanes only crowd each other out of the cache: jobs C, E and F take about
+    1.15 times as long among five as alone.
+    """
+    convolves = any(leaf.ndim > 2 for leaf in jax.tree.leaves(task.shapes))
+    forward = max(2 * task.dim, count_operations(task.model.layers))
+    overhead = min(1.0, CALLS / (3 * batch * forward))
+    return overhead, 1 if convolves or overhead < HARDLY else WIDEST

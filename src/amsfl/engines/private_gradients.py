@@ -21,7 +21,7 @@ from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import losses
 from amsfl.engines.dense import Layer, flips, perceptron, product, weight_gradient
 from amsfl.engines.devices import Program
-from amsfl.engines.job_table import ClientJob
+from amsfl.engines.jobs import ClientJob
 from amsfl.engines.models import Model
 from amsfl.engines.task import Task
 from amsfl.privacy import safe_sum
@@ -71,7 +71,7 @@ def gradient(task: Task, private: RowPrivacy, batch: int) -> Program:
         nothing = jnp.int32(0), 0 * own.size, jax.tree.map(jnp.zeros_like, params)
         *_, grads = jax.lax.while_loop(lambda state: state[1] < own.size, more, nothing)
         expected = jnp.minimum(own.size, batch).astype(task.dtype)
-        places = jnp.arange(task.dim, dtype=jnp.uint32) if task.places is None else task.places()
+        places = jnp.arange(task.dim, dtype=jnp.uint32)
         chance = sampling.normal(job.key, jnp.uint32(step), places)
         drawn = jnp.asarray(jax.lax.optimization_barrier(chance), task.dtype)
         scaled = task.unravel(drawn * (noise * private.clip / expected))

@@ -25,11 +25,6 @@ class Scores(NamedTuple):
     errors: Errors | None = None  # of numbers, which have no confusion
 
 
-def rows(part: Array) -> Array:
-    """[..., n] as [rows, n]: the states of several rounds are so many more."""
-    return part.reshape(int(np.prod(part.shape[:-1])), part.shape[-1])
-
-
 def metrics(scores: Scores) -> list[Json]:
     """Of every model accuracy, loss and macro-F1, precision, recall and F1 by class; R² and errors of others.
 

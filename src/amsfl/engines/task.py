@@ -64,11 +64,8 @@ class Task(NamedTuple):
     loss: losses.RowLoss = losses.cross_entropy
     unit: float = 1.0  # of a predicted number: what 1 is in the user's own
     noise: Matrix | None = None  # [trials, clients] of a private step, in units of the clipping norm
-    pieces: int = 1  # of a minibatch, whose gradients are taken one after another
     shuffled: int = 0  # rows of a minibatch, where these are cut from passes over all rows; 0: by chance
-    ravel: Callable[[Tree], jax.Array] = flat  # `unravel` backwards
     held_back: int = 0  # rows at most that a client holds back
-    places: Callable[[], Matrix] | None = None  # where a vector's numbers are in the plain order; None: there
 
     @property
     def shapes(self) -> Tree:

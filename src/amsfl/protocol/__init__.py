@@ -23,6 +23,7 @@ from amsfl.protocol.server import (
     remembers,
     sent_state,
     settle,
+    sum_uploads,
     weigh_by_age,
 )
 from amsfl.protocol.wire import (
@@ -58,6 +59,7 @@ __all__ = [
     "remembers",
     "sent_state",
     "settle",
+    "sum_uploads",
     "upload_bytes",
     "weigh_by_age",
 ]

@@ -24,6 +24,7 @@ class CohortWork(NamedTuple):
     private: tuple[Number, Draw] | None = None  # the largest share of all clients, and the server's noise
     age: Number = 0.0  # moves of the server since this work began, on average
     history: Vector | None = None  # [n, ...] what the method's rule remembers of them; None: nothing yet
+    total: Upload | None = None  # the uploads' sum, where an engine has it already
 
 
 class Settled(NamedTuple):
@@ -51,9 +52,11 @@ def remembers(method: Method) -> int:
 
 def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -> Settled:
     """The next anchor and server state, and what a rule made of the uploads."""
-    uploads, weights, steps, attackers, private, age, history = cohort
+    uploads, weights, steps, attackers, private, age, history, total = cohort
     weighed: Weighed = {}
-    if method.private_clients is not None and private is not None:
+    if total is not None:
+        pass
+    elif method.private_clients is not None and private is not None:
         sent = forge(method, stack_uploads(uploads, weights), weights, steps, attackers)
         total, server = method.private_clients.apply(sent, weights, server, *private)
     elif not compares_uploads(method):

@@ -18,7 +18,7 @@ from amsfl.record.sums import checksum, dumps
 # its model; and how a server of real clients waits for them.
 CHANGEABLE = (
     *("rounds", "seconds", "joules", "megabytes"),
-    *("score", "target", "stop_at_target", "checkpoint_every", "data_dir", "shard_model"),
+    *("score", "target", "stop_at_target", "checkpoint_every", "data_dir"),
     *("give_up", "poll", "norm_limit", "patience", "evaluate_clients"),
     *("evaluate_quorum", "keyed", "most_clients", "stop_after", "judge_by"),
 )

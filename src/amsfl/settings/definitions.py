@@ -68,14 +68,6 @@ class Simulation(Settings):
         "float32",
         description="precision of arithmetic; strict, tf32, bf16: of products on GPUs (docs/scale.md)",
     )
-    pieces: int | None = Field(
-        None,
-        ge=1,
-        description="parts of a minibatch, one after another, for less memory; none: as a GPU's memory asks",
-    )
-    shard_model: int = Field(
-        1, ge=1, description="devices that share a model, each with a part of every layer; see docs/scale.md"
-    )
     local_accuracy: bool = Field(False, description="score every client's own model at the end")
     details: bool = Field(
         True, description="at the end: confusion, AUC, calibration, and scores of every client's own rows"

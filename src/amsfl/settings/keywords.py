@@ -82,8 +82,6 @@ class RunKeywords(TrainingKeywords, total=False):
     class_weights: str
     engine: Literal["jax", "loop"]
     precision: Literal["float32", "float64", "strict", "tf32", "bf16"]
-    pieces: int | None
-    shard_model: int
     local_accuracy: bool
     details: bool
     test_every: int

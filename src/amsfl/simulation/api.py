@@ -6,14 +6,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
-
 from amsfl import record
 from amsfl.clock.costs import MEGABYTE
 from amsfl.core import Remark, UserError
 from amsfl.data import Dataset, Frame
 from amsfl.data.paths import is_table
-from amsfl.engines import State
 from amsfl.engines.models import Model
 from amsfl.privacy.mechanism import check_longer
 from amsfl.record import RoundRecord, fingerprint
@@ -28,7 +25,7 @@ from amsfl.simulation.components import precision
 from amsfl.simulation.observers import Watch, observers
 from amsfl.simulation.plan_round import decide_now, is_over
 from amsfl.simulation.result import Result, from_kept, model_files
-from amsfl.simulation.rounds import begin, models_of
+from amsfl.simulation.rounds import begin, model_of
 from amsfl.simulation.run_trial import TrialStart, load_trial, run_trial
 from amsfl.simulation.setup import RunSetup, assemble
 from amsfl.simulation.trial import TrialState
@@ -82,17 +79,16 @@ def run(
         )
         for line in (*on_data, *setting_remarks(setup), *on_privacy):
             warnings.warn(line, Remark, stacklevel=2)
-        state, trials = begin(setup)
-        decide_now(setup, trials)  # too small a budget raises before a folder is made
-        first = (
-            setup.engine.models_to_host(state.anchor) if where or setup.engine.needs_all_processes else None
-        )
+        (trial,) = begin(setup)
+        decide_now(setup, trial)  # too small a budget raises before a folder is made
         with ExitStack() as stack:
             writer = None
             if where:
-                writer = stack.enter_context(record.create(where, provenance.manifest(setup, first), force))
+                writer = stack.enter_context(
+                    record.create(where, provenance.manifest(setup, trial.vectors.anchor), force)
+                )
             hooks = stack.enter_context(observers(config, watch, trackers, progress, where))
-            return run_trial(setup, TrialStart(state, trials[0], []), writer, hooks)
+            return run_trial(setup, TrialStart(trial, []), writer, hooks)
 
 
 def setting_remarks(setup: RunSetup, place: int = 0) -> list[str]:
@@ -154,25 +150,23 @@ def resume(
         stack.enter_context(precision(config))
         setup = assemble([config], own)
         check_longer(writer.manifest.settings, private_settings(config), setup.ledgers[0])
-        state, (trial,) = begin(setup)
-        machine = provenance.machine(setup, setup.engine.models_to_host(state.anchor))
+        (trial,) = begin(setup)
+        machine = provenance.machine(setup, trial.vectors.anchor)
         fingerprint.check_same(writer.manifest, provenance.made_from(setup), machine, anyway)
         done, best = writer.rewind(point), None
         if point:
             trial, best = load_trial(point), from_kept(point)
-            arrays = {"history": np.zeros((1, len(trial.steps), 0), setup.task.dtype)} | point.arrays
-            state = setup.engine.from_host(State(*(arrays[name] for name in State._fields)))
         writer.change(config.model_dump(), machine, trial.round)
         update_status(setup, trial, done)
         ended = writer.ended()
         now = (trial.status, trial.round, config.target, setup.score.name)
         if ended and (ended.status, ended.rounds, ended.target, ended.score) == now:
-            result = Result(ended, done, models_of(setup, state)[0], setup, best)
+            result = Result(ended, done, model_of(setup, trial), setup, best)
             writer.end(ended, model_files(result))  # should somebody have lost or changed the model
             return result
         writer.remove_summary()
         hooks = stack.enter_context(observers(config, watch, trackers, progress, Path(where)))
-        return run_trial(setup, TrialStart(state, trial, done, best), writer, hooks)
+        return run_trial(setup, TrialStart(trial, done, best), writer, hooks)
 
 
 def _check_not_passed(rounds: int | None, done: int) -> None:

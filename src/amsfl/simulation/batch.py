@@ -13,7 +13,7 @@ from amsfl.simulation.components import precision
 from amsfl.simulation.detailed_scores import detailed_scores
 from amsfl.simulation.interrupt import stoppable
 from amsfl.simulation.result import Result
-from amsfl.simulation.rounds import begin, models_of, rounds
+from amsfl.simulation.rounds import begin, model_of, together
 from amsfl.simulation.setup import assemble
 from amsfl.simulation.summary import summarise
 
@@ -51,10 +51,10 @@ def run_batch(
     started = time.perf_counter()
     with precision(configs[0]):
         setup = assemble(configs, own)
-        state, running = begin(setup)
+        running = begin(setup)
         records: list[list[RoundRecord]] = [[] for _ in configs]
         with stoppable() as stop:
-            for state, news in rounds(setup, state, running):  # noqa: B007, B020 (the state moves on)
+            for news in together(setup, running):
                 for trial, fresh in news:
                     records[trial.index].append(fresh)
                     if watch:
@@ -62,7 +62,7 @@ def run_batch(
                 if stop.is_set():
                     raise KeyboardInterrupt
         wall = (time.perf_counter() - started) / len(configs)
-        models = models_of(setup, state)
+        models = [model_of(setup, trial) for trial in running]
         details = detailed_scores(setup, models)
         return [
             Result(

@@ -1,6 +1,6 @@
 """From settings to single parts of a run: data, clients' names, model, loss, method, what a round costs."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import jax
@@ -11,7 +11,7 @@ from amsfl.core import Reading, UserError, first_line
 from amsfl.data import Dataset, IntArray
 from amsfl.data.dataset import class_weights
 from amsfl.data.partition import skew_features
-from amsfl.engines import losses, memory, models, task
+from amsfl.engines import losses, models, task
 from amsfl.planning import Policy
 from amsfl.portable.network import check_rows, vocabulary_size
 from amsfl.privacy import Mechanism
@@ -159,23 +159,6 @@ def with_held_back(work: clock.Work, held: task.Matrix, batch: int) -> clock.Wor
     return work._replace(extra_gradients=work.extra_gradients + np.asarray(held) / (3 * batch))
 
 
-def pieces_of(config: RunConfig, job: task.Task, method: methods.Method) -> int:
-    """Parts of a minibatch whose gradients are taken one after another."""
-    if config.pieces is None:
-        return 1 if method.private_rows else memory.pieces(job, method, config.batch)
-    if method.private_rows and config.pieces > 1:
-        raise UserError(
-            "Under privacy rows come by chance, each clipped by itself: a minibatch has no equal pieces; "
-            "leave --pieces out, or lower --batch."
-        )
-    if config.batch % config.pieces:
-        raise UserError(
-            f"{config.batch} rows of a minibatch do not make {config.pieces} equal pieces; use a divisor of "
-            "--batch."
-        )
-    return config.pieces
-
-
 def check_judge_by(judge_by: str, numbers: bool) -> None:
     """Whether a simulation has that score of the hold-out."""
     known = ("r2", "mae", "rmse", "loss") if numbers else ("accuracy", "macro_f1", "loss")
@@ -191,19 +174,6 @@ def check_ledger(config: RunConfig, clients: int) -> None:
         raise UserError(
             f"A ledger of contributions is for {CLIENTS_AT_MOST} clients at most, and there are {clients}; "
             "leave --worth out, or let one client stand for several."
-        )
-    if config.worth and config.shard_model > 1:
-        raise UserError("A ledger of contributions needs whole models; leave --shard-model or --worth out.")
-
-
-def check_shared(
-    config: RunConfig, end: clock.RoundEnd, conditions: Iterable[clock.ClientConditions | None]
-) -> None:
-    if config.shard_model > 1 and not (end.waits_for_all and all(each is None for each in conditions)):
-        raise UserError(
-            "Where not all are waited for, or some fail or go, models under way lie on the host, where there "
-            "is no place for one that devices share; leave --shard-model out, or use --round-end all and "
-            "clients that stay."
         )
 
 

@@ -11,41 +11,33 @@ import numpy as np
 from amsfl import worth
 from amsfl.core import Verdict, score
 from amsfl.core.records import Json
-from amsfl.engines import State
-from amsfl.engines.outputs import outputs, score_rows
+from amsfl.engines.evaluate import outputs, score_rows
 from amsfl.record.schema import Array
 from amsfl.simulation.components import client_labels
-from amsfl.simulation.plan_round import RoundPlan
-from amsfl.simulation.round_record import RoundResult, mix_of
+from amsfl.simulation.plan_round import TrialPlan
+from amsfl.simulation.round_record import mix_of
+from amsfl.simulation.server_move import RoundResult
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
 OWN_ROWS = 256  # of a client that holds none back, at most
 
 
-def follow(
-    setup: RunSetup, state: State, trials: list[TrialState], plan: RoundPlan, result: RoundResult
-) -> None:
-    """After a round: its uploads into every trial's ledger."""
-    moves = np.asarray(state.step)
-    for trial in trials:
-        _enter(setup, moves[trial.index], trial, plan, result)
-
-
-def _enter(setup: RunSetup, move: Array, trial: TrialState, plan: RoundPlan, result: RoundResult) -> None:
+def follow(setup: RunSetup, trial: TrialState, plan: TrialPlan, result: RoundResult) -> None:
+    """After a round: its uploads into the trial's ledger."""
     index, own = trial.index, trial.ledger
     verdict = trial.memory.judge.verdict if setup.judges else Verdict.NONE
     if own is None:
         own = worth.open_ledger(setup.task.shards.weights[index], setup.task.dim)
     own, trial.best_ledger = worth.judged(own, trial.best_ledger, verdict)
     if verdict in (Verdict.NONE, Verdict.BETTER):  # else the server took nothing of this round
-        jobs = plan[index].move.jobs
+        jobs = plan.move.jobs
         shares = setup.weights[index, jobs["client"]]
         mix = mix_of(setup.method, shares, jobs["steps"])
         counts = np.array(mix) if mix else shares  # a rule does not say how much each counts
-        uploads, path = result.by_trial[index].uploads, jobs["lr"] * jobs["steps"]
+        uploads, path = result.deltas, jobs["lr"] * jobs["steps"]
         assert uploads is not None  # engines keep them where there is a ledger
-        own = worth.enter(own, worth.RoundParts(jobs["client"], counts, uploads, path), move)
+        own = worth.enter(own, worth.RoundParts(jobs["client"], counts, uploads, path), trial.vectors.step)
     trial.ledger = own
 
 

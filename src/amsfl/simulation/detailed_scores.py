@@ -9,8 +9,8 @@ from amsfl.core.records import Json
 from amsfl.core.scores import UNBALANCED
 from amsfl.data.describe import is_own_table
 from amsfl.engines import Errors, Scores, Task, devices, metrics
+from amsfl.engines.evaluate import outputs
 from amsfl.engines.models import tensors
-from amsfl.engines.outputs import outputs
 from amsfl.engines.scores import class_metrics
 from amsfl.portable import compute
 from amsfl.portable.class_scores import of_classes

@@ -20,28 +20,20 @@ DRAWS = 0xC0  # the stream that cohorts are drawn from
 LATE = 0x1A7E  # and the one of stragglers
 
 
-def invite(
-    setup: RunSetup, trial: TrialState, now: float, allowed: Array | None, ready: Decision | None
-) -> Array:
-    """Jobs for all clients that start now.
-
-    `allowed` is the most steps of every client, `ready` a decision that was made for them before.
-    """
+def invite(setup: RunSetup, trial: TrialState, now: float, allowed: Array | None) -> Array:
+    """Jobs for all clients that start now; `allowed` is the most steps of every client."""
     index, queue, version = trial.index, trial.queue, trial.round
     conditions = setup.conditions[index]
     clients, started = _available_clients(setup, trial, now, allowed)
     if not len(clients):
         return NOBODY
     jobs = np.zeros(len(clients), JOB)
-    taken = {*event_queue.under_way(queue)["place"].tolist()}
-    free = (place for place in count() if place not in taken)
     jobs["client"], jobs["version"], jobs["started"] = clients, version, started
     jobs["number"] = event_queue.next_numbers(queue, clients, version)
-    jobs["place"] = list(islice(free, len(clients)))
     # each by what its own seconds are worth, or in an arrival group
     apart = setup.end.join is not None or (setup.end.overlap and setup.policy.readings)
     for some in np.split(jobs, len(clients)) if apart else [jobs]:
-        decision = ready or _decide(setup, trial, some["client"], allowed)
+        decision = _decide(setup, trial, some["client"], allowed)
         some["steps"], some["lr"] = decision.steps, decision.lr
         event_queue.note_decision(queue, some, decision)
     jobs["steps"] = _straggler_steps(setup, trial, jobs)
@@ -154,6 +146,8 @@ def draw_clients(
         some = draw_by_chance(setup, trial.seed, trial.round)
         return some if len(some) else np.zeros(1, np.int64)  # one whose work will count nothing
     free = setup.cohort - len(busy)
+    if free < 0:  # under a rule, who waits for the server's move takes a place, too
+        return np.zeros(0, np.int64)
     pool = np.arange(clients) if allowed is None else np.flatnonzero(allowed > 0)
     if setup.cohort == clients or allowed is not None:
         idle = np.setdiff1d(pool, busy) if len(busy) else pool

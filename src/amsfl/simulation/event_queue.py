@@ -13,13 +13,13 @@ import numpy as np
 
 from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, check_progress, results_taken
 from amsfl.core.records import Json, Number
+from amsfl.engines import Models
 from amsfl.planning.memory import Decision
 from amsfl.record.schema import Array
 
 JOB = np.dtype(
     [
         ("client", np.int64),
-        ("place", np.int64),  # in the table of what is under way
         ("number", np.int64),  # seeds its minibatches: the server's moves so far, or more, see `numbers`
         ("version", np.int64),  # how often the server had moved when it started
         ("steps", np.int64),
@@ -27,7 +27,6 @@ JOB = np.dtype(
         ("started", np.float64),
         ("arrives", np.float64),
         ("lost", np.bool_),  # comes to nothing: at `arrives` the server learns that it failed
-        ("done", np.bool_),  # computed
         ("group", np.int64),  # of those who were invited with it, and its place among them
         ("nth", np.int64),
         ("arrival_group", np.int64),  # the arrival group that it is waited for with
@@ -54,7 +53,7 @@ class EventQueue:
     plan_for_all: Any = None  # all clients' steps, where they are planned once and for all
     open_groups: dict[int, ArrivalGroup] = field(default_factory=dict)  # that the server still waits for
     predicted: float | None = None  # seconds that the plan gives the last who were invited
-    table: dict[str, Array] = field(default_factory=dict)  # by place: what a job began from and came to
+    models: dict[int, Models] = field(default_factory=dict)  # by version: older ones that jobs began from
 
     @property
     def waiting(self) -> Waiting:
@@ -71,18 +70,18 @@ class EventQueue:
             self.begun[who] = self.begun.get(who, 0) + steps
 
     def dump(self) -> Json:
-        """For JSON, whose keys are text; without the table of models."""
+        """For JSON, whose keys are text; without models."""
         arrays = {key: getattr(self, key).tolist() for key in ARRAYS}
         pairs = {key: list(getattr(self, key).items()) for key in PAIRS}
         whole = vars(self) | arrays | pairs
-        return {key: value for key, value in whole.items() if key not in ("table", "plan_for_all")}
+        return {key: value for key, value in whole.items() if key not in ("models", "plan_for_all")}
 
     @classmethod
-    def load(cls, dumped: Json, table: dict[str, Array]) -> "EventQueue":
+    def load(cls, dumped: Json, models: dict[int, Models]) -> "EventQueue":
         arrays = {key: np.array([tuple(row) for row in dumped[key]], JOB) for key in ARRAYS}
         pairs: Json = {key: dict(dumped.get(key, ())) for key in PAIRS}
         pairs["open_groups"] = {name: ArrivalGroup(*each) for name, each in pairs["open_groups"].items()}
-        return cls(**dumped | arrays | pairs, table=table)
+        return cls(**dumped | arrays | pairs, models=models)
 
 
 class ServerMove(NamedTuple):

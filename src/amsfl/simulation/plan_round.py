@@ -23,62 +23,40 @@ class TrialPlan(NamedTuple):
     decision: Decision
     seconds: dict[str, float]
     spent: dict[str, float]
-    after: TrialState  # the trial once the round is over
+    version: int  # how often the server had moved before
 
     @property
     def cohort(self) -> Array:
         return self.move.jobs["client"]
 
-    @property
-    def version(self) -> int:
-        """How often the server had moved before."""
-        return self.after.round - 1
 
+def plan_round(setup: RunSetup, trial: TrialState) -> TrialPlan:
+    """The trial's next round; moves the trial to its end, as far as that is known before it is computed."""
 
-RoundPlan = dict[int, TrialPlan]  # by trial: one round of all that run
-
-
-def plan_rounds(setup: RunSetup, running: list[TrialState]) -> RoundPlan:
-    """The next round of every trial that runs."""
-    ready = _decide_together(setup, running)
-    return {trial.index: _plan_trial(setup, trial, ready.get(trial.index)) for trial in running}
-
-
-def _decide_together(setup: RunSetup, running: list[TrialState]) -> dict[int, Decision]:
-    """The decisions of trials whose cohort is known before the round: nobody fails, leaves or is late."""
-    sure = [trial for trial in running if setup.whole_rounds[trial.index]]
-    made = decide_now(setup, sure)
-    return {trial.index: decision for trial, decision in zip(sure, made, strict=True)}
-
-
-def decide_now(setup: RunSetup, trials: list[TrialState]) -> list[Decision]:
-    """What each of them would do now, with the cohort that is drawn next."""
-    made = []
-    for trial in trials:
-        allowed = allowance(setup, trial)
-        request = dispatch.plan_request(setup, trial, dispatch.draw_clients(setup, trial, allowed), allowed)
-        made.append(planner.decide(setup.contexts[trial.index], request))
-    return made
-
-
-def _plan_trial(setup: RunSetup, trial: TrialState, ready: Decision | None) -> TrialPlan:
     def invite(now: float) -> Array:
-        return dispatch.invite(setup, trial, now, allowance(setup, trial), ready)
+        return dispatch.invite(setup, trial, now, allowance(setup, trial))
 
     now = trial.seconds["makespan"]
     move = event_queue.next_move(trial.queue, now, trial.round, setup.end, invite)
     move = move._replace(whole=_is_whole(setup, move, trial.round))
-    plan = TrialPlan(
-        move, _decision(trial, move), _seconds(setup, trial, move), _spent(setup, trial, move), trial
-    )
+    decided, seconds, spent = _decision(trial, move), _seconds(setup, trial, move), _spent(setup, trial, move)
+    plan = TrialPlan(move, decided, seconds, spent, trial.round)
     _advance(setup, trial, plan)
     return plan
+
+
+def decide_now(setup: RunSetup, trial: TrialState) -> Decision:
+    """What it would do now, with the cohort that is drawn next."""
+    allowed = allowance(setup, trial)
+    cohort = dispatch.draw_clients(setup, trial, allowed)
+    request = dispatch.plan_request(setup, trial, cohort, allowed)
+    return planner.decide(setup.contexts[trial.index], request)
 
 
 def _is_whole(setup: RunSetup, move: ServerMove, version: int) -> bool:
     """Whether the move takes one full cohort that has just begun from the newest model."""
     jobs = move.jobs
-    fresh = (jobs["number"] == version) & (jobs["version"] == version) & ~jobs["done"]
+    fresh = (jobs["number"] == version) & (jobs["version"] == version)
     any_size = setup.method.private_clients is not None  # whose cohorts have no fixed size
     full = any_size or len(jobs) == setup.cohort
     return bool(full and fresh.all() and all_equal(jobs["lr"]))

@@ -108,9 +108,8 @@ def machine(setup: RunSetup, first: Array) -> Json:
     """What else the bits of a run depend on; not on the cores of one machine (engines/packing.py)."""
     facts = versions() | {"first model": checksum_arrays(first)}
     if setup.config.engine == "jax":
-        mesh, shared = devices.mesh(), setup.config.shard_model > 1
-        facts |= {"device": mesh.devices.flat[0].device_kind, "devices": int(mesh.devices.size)}
-        facts |= {"devices that share a model": setup.config.shard_model} if shared else {}
+        own = devices.chosen()
+        facts |= {"device": own[0].device_kind, "devices": len(own)}
     return facts
 
 

@@ -6,52 +6,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from amsfl import clock, combine, protocol
+from amsfl import clock, protocol
 from amsfl.clock import RoundEnd
 from amsfl.core import Reading, Verdict
 from amsfl.core.records import Json, JsonMapping
-from amsfl.engines import Outcome
 from amsfl.methods import Method
 from amsfl.planning.memory import Decision, PlannerMemory
 from amsfl.record import RoundRecord
 from amsfl.record.schema import Array
 from amsfl.simulation.event_queue import ServerMove
-from amsfl.simulation.plan_round import RoundPlan
+from amsfl.simulation.plan_round import TrialPlan
+from amsfl.simulation.server_move import RoundResult
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
-
-
-class TrialResult(NamedTuple):
-    """What one trial's round came to, besides its state."""
-
-    reading: Reading
-    weighed: Json  # how much each of the cohort counts after each link of a rule
-    uploads: Array | None  # deltas that the server moved with, [cohort, dim], where a ledger is kept
-
-
-class RoundResult(NamedTuple):
-    """A round's results besides the state."""
-
-    by_trial: dict[int, TrialResult]
-    deltas: Array | None = None  # of all clients, where their own models are scored
-
-
-def result_by_trial(setup: RunSetup, outcome: Outcome, plan: RoundPlan) -> RoundResult:
-    """An engine's outcome by trial. It comes to the host at once: piece by piece costs more than a round."""
-    reading = Reading(*(np.asarray(part, float) for part in outcome.readings))
-    rule = setup.method.combine
-    links = combine.link_names(rule) if rule and outcome.weighed else ()  # jax sorts a dict by its names
-    counts = {name: np.asarray(outcome.weighed[name], float) for name in links}
-    sent = np.asarray(outcome.deltas) if setup.config.worth else None
-    by_trial = {
-        index: TrialResult(
-            Reading(*(part[index] for part in reading)),
-            {name: part[index] for name, part in counts.items()},
-            None if sent is None else sent[index, : len(each.cohort)],
-        )
-        for index, each in plan.items()
-    }
-    return RoundResult(by_trial, outcome.deltas)
 
 
 class TakenResults(NamedTuple):
@@ -93,15 +60,10 @@ def round_record(
 
 
 def simulated_round(
-    setup: RunSetup,
-    trial: TrialState,
-    plan: RoundPlan,
-    result: RoundResult,
-    scores: Mapping[int, Any],
-    wall: float,
+    setup: RunSetup, trial: TrialState, own: TrialPlan, result: RoundResult, scores: dict[str, Json]
 ) -> RoundRecord:
-    """The record of one trial's round."""
-    own, index = plan[trial.index], trial.index
+    """The record of one trial's round; how long it took is said by who knows."""
+    index = trial.index
     jobs, ledger = own.move.jobs, setup.ledgers[index]
     costs = setup.costs[index]
     clients, steps, ages = jobs["client"], jobs["steps"], (trial.round - 1 - jobs["version"]).tolist()
@@ -116,7 +78,7 @@ def simulated_round(
         explained |= judged(trial.memory)
     if "joules" in own.spent:
         explained["client_joules"] = costs.accounts["joules"].of(clients, steps).tolist()
-    reading, weighed = result.by_trial[index][:2]
+    reading, weighed = result.reading, result.weighed
     epsilon = []
     if setup.mechanism is not None:
         epsilon = ledger.bounds(ledger.units(trial.steps_begun, trial.round))
@@ -137,11 +99,10 @@ def simulated_round(
         round=trial.round,
         seconds=dict(trial.seconds),
         round_seconds=own.seconds,
-        metrics=scores.get(index, {}),
+        metrics=scores,
         bytes_up=setup.work.bytes_up * len(jobs),
         bytes_down=setup.work.bytes_down * (len(jobs) + len(own.move.dropped)),
         plan=explained,
-        wall={"seconds": wall},
         epsilon=epsilon,
         **timeline,
     )

@@ -10,7 +10,7 @@ from amsfl.core import Score, UserError, score
 from amsfl.core.scores import UNBALANCED
 from amsfl.data import Dataset
 from amsfl.engines import task
-from amsfl.engines.outputs import RowScorer, holdout_scorer
+from amsfl.engines.evaluate import RowScorer, holdout_scorer
 from amsfl.engines.private_gradients import check_rows_apart
 from amsfl.planning import Policy, planner
 from amsfl.planning.memory import PlannerContext, planner_context
@@ -27,7 +27,6 @@ from amsfl.simulation.components import (
     check_judge_by,
     check_ledger,
     check_network,
-    check_shared,
     client_names,
     load_data,
     loss_of,
@@ -35,7 +34,6 @@ from amsfl.simulation.components import (
     named_network,
     own_features,
     partition_scheme,
-    pieces_of,
     room_of,
     takes_readings,
     unknown_spending,
@@ -77,11 +75,6 @@ class RunSetup(NamedTuple):
     learns: bool  # whether rounds change what the next ones are planned by
     judges: bool  # whether the server may go back to an older model
     row_scores: RowScorer | None = None  # of models, where a ledger of contributions is kept
-
-    @property
-    def places(self) -> int:
-        """Jobs at most that are under way or wait for the server's next move."""
-        return self.cohort + (self.end.size or 1) - 1
 
 
 def best_by(config: RunConfig, dataset: Dataset) -> str:
@@ -143,7 +136,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         check_rows_apart(network, dataset.x)
     job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)
     shuffled = config.batch if config.batches == "shuffled" else 0
-    job = job._replace(pieces=pieces_of(config, job, method), shuffled=shuffled)
+    job = job._replace(shuffled=shuffled)
     if method.judges and config.held_back:
         job = task.hold_back(job, config.held_back)
     part = (config.cohort or clients) / clients
@@ -172,21 +165,10 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         job = job._replace(noise=np.array([[each.noise for each in one.exposures] for one in ledgers]))
     reads = takes_readings(config, method, policy)
     room = room_of(config.cohort, clients, method)
-    together = end.size or config.cohort
     conditions = [
         conditions_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)
     ]
-    check_shared(config, end, conditions)
-    engine = engines.make(
-        config.engine,
-        job,
-        method,
-        config.batch,
-        reads,
-        cohort=room,
-        together=together,
-        parts=config.shard_model,
-    )
+    engine = engines.make(config.engine, job, method, config.batch, reads, room)
     work = work_of(method, policy, job.dim, config.batch)
     claimed = cast.claimed(job.shards.weights)
     costs = [

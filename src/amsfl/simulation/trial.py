@@ -1,20 +1,46 @@
-"""Where one trial stands: all that a checkpoint keeps besides arrays."""
+"""Where one trial stands: what is on the host, and the server's and the clients' own vectors."""
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from amsfl import clock
+import numpy as np
+
+from amsfl import clock, protocol
+from amsfl.core.records import Array
+from amsfl.methods import Method
 from amsfl.planning.memory import PlannerMemory
 from amsfl.simulation.event_queue import EventQueue
 from amsfl.worth import ContributionLedger
 
 
+class Vectors(NamedTuple):
+    """All vectors that the next round needs. A method's state is empty where it has none."""
+
+    anchor: Array  # [dim] what clients begin from
+    server: Array
+    step: Array  # [dim] the last global step: the direction that readings compare with
+    client: Array  # [clients, ...] of methods with a state at clients
+    memory: Array  # [clients, ...] what a client remembers of its transmissions
+    history: Array  # [clients, ...] what a robust rule remembers of each
+
+
+def first_vectors(method: Method, anchor: Array, clients: int) -> Vectors:
+    """Before the first round."""
+    client, memory = (
+        np.repeat(part[None], clients, 0) for part in protocol.initial_client_state(method, anchor)
+    )
+    history = np.zeros((clients, protocol.remembers(method)), anchor.dtype)
+    return Vectors(anchor, method.arithmetic.init(anchor)[0], 0 * anchor, client, memory, history)
+
+
 @dataclass
 class TrialState:
-    """One trial's state on the host. `host` of a checkpoint is exactly this, less what is derived."""
+    """One trial's state. `host` of a checkpoint is exactly this, less its arrays and what is derived."""
 
     index: int
     seed: int
     memory: PlannerMemory
+    vectors: Vectors
     round: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(clock.CLOCKS, 0.0))
     steps: list[int] = field(default_factory=list)  # of every client, of results that were taken
