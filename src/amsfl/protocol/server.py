@@ -54,16 +54,14 @@ def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -
     """The next anchor and server state, and what a rule made of the uploads."""
     uploads, weights, steps, attackers, private, age, history, total = cohort
     weighed: Weighed = {}
-    if total is not None:
-        pass
-    elif method.private_clients is not None and private is not None:
+    if method.private_clients is not None and private is not None:
         sent = forge(method, stack_uploads(uploads, weights), weights, steps, attackers)
         total, server = method.private_clients.apply(sent, weights, server, *private)
-    elif not compares_uploads(method):
-        total = sum_uploads(uploads, method.arithmetic.mix(weights, steps))
-    else:
+    elif compares_uploads(method):
         stacked = stack_uploads(uploads, weights)
         total, weighed, history = combine_uploads(method, stacked, weights, steps, attackers, history)
+    elif total is None:
+        total = sum_uploads(uploads, method.arithmetic.mix(weights, steps))
     moved = method.arithmetic.aggregate(anchor, Total(*total, age), weights, steps, server)
     return Settled(*moved, weighed, history)
 

@@ -146,7 +146,7 @@ def draw_clients(
         some = draw_by_chance(setup, trial.seed, trial.round)
         return some if len(some) else np.zeros(1, np.int64)  # one whose work will count nothing
     free = setup.cohort - len(busy)
-    if free < 0:  # under a rule, who waits for the server's move takes a place, too
+    if free <= 0:  # under a rule, who waits for the server's move takes a place, too
         return np.zeros(0, np.int64)
     pool = np.arange(clients) if allowed is None else np.flatnonzero(allowed > 0)
     if setup.cohort == clients or allowed is not None:
