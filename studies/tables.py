@@ -11,16 +11,17 @@ place, with the same features: gradient boosting, a linear model, and a network 
 
 import argparse
 import csv
+import io
 import json
 import warnings
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from typer.testing import CliRunner
 
-from amsfl.cli.app import app
+from amsfl.cli.app import call as command
 from amsfl.core import UserError
 from amsfl.core.scores import UNBALANCED
 from amsfl.data import load
@@ -120,10 +121,12 @@ def judge_case(name: str, case: Case, seed: int, given: argparse.Namespace) -> R
 
 def call(*arguments: object) -> str:
     """A command as a user types it; what it prints."""
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if done.exit_code:
-        raise UserError(f"amsfl {' '.join(map(str, arguments))}: {done.output[-500:]}")
-    return done.stdout
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        failed = command([str(argument) for argument in arguments])
+    if failed:
+        raise UserError(f"amsfl {' '.join(map(str, arguments))}: {err.getvalue()[-500:]}")
+    return out.getvalue()
 
 
 def write_table(case: Case, home: Path, seed: int) -> tuple[Path, Path]:

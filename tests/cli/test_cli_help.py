@@ -5,14 +5,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import typer
-from federation_small import SMALL
-from typer.testing import CliRunner
+from command_line import CliRunner
+from federation_small import SMALL, python
 
 import amsfl
-from amsfl.cli import flags
-from amsfl.cli.app import app
-from amsfl.settings.definitions import Serving, Simulation, Training
+from amsfl.cli.app import NAMES, app, parameters
 
 QUICK = [f"--{name}={value}" for name, value in SMALL.items() if name != "method"]
 
@@ -20,26 +17,31 @@ QUICK = [f"--{name}={value}" for name, value in SMALL.items() if name != "method
 @pytest.fixture
 def call(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    return lambda *words: CliRunner().invoke(app, [str(word) for word in words], prog_name="amsfl")
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
 
 
-def test_every_setting_has_one_place_in_help():
-    listed = [name for names in flags.PANELS.values() for name in names.split()]
-    settings = {name for group in (Training, Simulation, Serving) for name in group.model_fields}
-    assert len(listed) == len(set(listed)) and set(listed) == settings
-
-
-def test_the_first_panel_has_the_ten_that_people_use_first():
-    run = typer.main.get_command(app).commands["run"]
-    first = [each.name for each in run.params if getattr(each, "rich_help_panel", None) == flags.FIRST]
-    assert len(first) == 10 and {"data", "method", "rounds", "target", "out"} <= set(first)
+def test_the_first_page_of_a_command_has_the_ten_that_people_use_first(call):
+    for name in ("run", "compare"):
+        few, all_ = call(name, "--help").stdout, call(name, "--help-all").stdout
+        for kind, page in ((few, "few"), (all_, "all")):
+            assert ("--rounds" in kind) and ("--client-momentum" in kind) == (page == "all"), (name, page)
+        own = {"run": "--out --config --force --track --json"}.get(name, "")
+        shown = {word for word in few.split() if word.startswith("--") and word not in own.split()}
+        if name == "run":
+            assert len(shown - {"--help-all"}) == 9, shown  # and --out
 
 
 def test_every_argument_says_what_it_is():
-    for name, command in typer.main.get_command(app).commands.items():
-        arguments = [each for each in command.params if each.param_type_name == "argument"]
-        assert all(each.help for each in arguments), name
-        assert "\n" not in (command.help or "").replace("\n\n", ""), f"{name}: a paragraph is one line"
+    for name in NAMES:
+        assert all(says for _, says, _ in parameters(name)), name
+
+
+def test_the_first_page_is_light():
+    """At most 0.6 processor seconds on a machine of this decade; no numbers, no tables, no frameworks."""
+    heavy = ("numpy", "pyarrow", "pandas", "scipy", "sklearn", "jax", "matplotlib")
+    code = f"import sys; from amsfl.cli.app import call; call([]); print(set({heavy}) & set(sys.modules))"
+    done = python("-c", code)
+    assert done.returncode == 0 and done.stdout.endswith("set()\n"), done.stdout[-200:]
 
 
 def test_version(call):
@@ -71,8 +73,7 @@ def test_a_wrong_word_suggests_the_right_one(call, words, suggestion):
 def test_other_names_are_of_flags_that_exist():
     from amsfl.cli.errors import OTHER_NAMES
 
-    commands = typer.main.get_command(app).commands
-    known = {flag for name in ("run", "compare") for each in commands[name].params for flag in each.opts}
+    known = {flag for name in ("run", "compare") for flags, _, _ in parameters(name) for flag in flags}
     assert set(OTHER_NAMES.values()) <= known and not set(OTHER_NAMES) & known
 
 

@@ -4,11 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from command_line import CliRunner, Outcome
 
-from amsfl.cli.errors import sentences
-from amsfl.cli.plan import plan
+from amsfl.cli.app import app
 
 SITES = """client,weight,step_seconds,comm_seconds,gain,fading
 Oslo,0.3,0.010,0.05,1.0,0.05
@@ -21,18 +19,16 @@ Faro,0.2,0.030,0.15,1.1,0.02
 
 @pytest.fixture
 def run(tmp_path: Path):
-    app = typer.Typer()
-    app.command()(sentences()(plan))
 
-    def call(text: str, *options: str) -> Result:
+    def call(text: str, *options: str) -> Outcome:
         file = tmp_path / "clients.csv"
         file.write_text(text, encoding="utf-8")
-        return CliRunner().invoke(app, [str(file), *options])
+        return CliRunner().invoke(app, ["plan", str(file), *options])
 
     return call
 
 
-def record(result: Result) -> dict:
+def record(result: Outcome) -> dict:
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)
 
@@ -117,9 +113,7 @@ def test_mistakes_are_one_sentence(run, text: str, options: tuple[str, ...], sen
 
 
 def test_a_missing_file_is_named() -> None:
-    app = typer.Typer()
-    app.command()(sentences()(plan))
-    result = CliRunner().invoke(app, ["nowhere.csv"])
+    result = CliRunner().invoke(app, ["plan", "nowhere.csv"])
     assert result.exit_code == 2
     assert result.stderr == (
         "amsfl: Cannot read nowhere.csv: No such file or directory. Give a CSV file of clients.\n"

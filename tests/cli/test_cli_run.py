@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import CliRunner
 from federation_small import SMALL, python
-from typer.testing import CliRunner
 
 from amsfl.cli.app import app
 

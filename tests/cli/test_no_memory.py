@@ -1,14 +1,13 @@
 """What a command says where the system has no memory left."""
 
 import pytest
-import typer
 
 from amsfl.cli.errors import sentences
 
 
 @pytest.mark.parametrize("trouble", [MemoryError(), RuntimeError("can't start new thread")])
 def test_no_memory_is_a_sentence(trouble: Exception, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(typer.Exit), sentences():
+    with pytest.raises(SystemExit), sentences():
         raise trouble
     said = capsys.readouterr().err
     assert said.startswith("amsfl: ") and "memory" in said and said.count("\n") == 1
@@ -20,7 +19,7 @@ def test_other_troubles_are_ours() -> None:
 
 
 def test_nobody_reads_on_is_said_to_nobody(capsys: pytest.CaptureFixture[str]) -> None:
-    """As of `amsfl ... | head`: click ends quietly."""
+    """As of `amsfl ... | head`: it ends quietly."""
     with pytest.raises(BrokenPipeError), sentences():
         raise BrokenPipeError(32, "Broken pipe")
     assert not capsys.readouterr().err

@@ -5,7 +5,7 @@ import io
 import json
 from collections import Counter
 
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 from amsfl.cli.app import app
 from amsfl.data.example import DIAGNOSES, HOSPITALS, LABEL, WHOLE, messy

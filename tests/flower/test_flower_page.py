@@ -56,7 +56,7 @@ def commands() -> list[list[str]]:
 
 def test_every_command_of_the_page_is_one_that_works(tmp_path: Path) -> None:
     """Deployments by a dry run; of other programs, that they have these flags. Slow tests run the rest."""
-    from typer.testing import CliRunner
+    from command_line import CliRunner
 
     from amsfl.cli.app import app
 

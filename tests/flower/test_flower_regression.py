@@ -11,10 +11,10 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[
 
 from types import SimpleNamespace
 
+from command_line import CliRunner
 from safetensors.numpy import load_file
 from sklearn.linear_model import SGDRegressor
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
-from typer.testing import CliRunner
 
 import amsfl
 from amsfl import methods, portable

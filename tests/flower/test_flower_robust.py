@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import CliRunner
 from flower_project import project
 from safetensors.numpy import load_file
-from typer.testing import CliRunner
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import CliRunner
 from flower_project import project
-from typer.testing import CliRunner
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 

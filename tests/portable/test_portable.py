@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 import amsfl
 from amsfl import portable

@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+from command_line import CliRunner
 from crashes import everything, fail_at
 from federation_small import SMALL
-from typer.testing import CliRunner
 
 import amsfl
 from amsfl import record, study

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 import amsfl
 from amsfl import portable

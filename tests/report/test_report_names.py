@@ -9,12 +9,12 @@ from xml.etree import ElementTree
 
 import pandas as pd
 import pytest
+from command_line import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from report_example import HOSTILE, source, trial
 from study_example import app
-from typer.testing import CliRunner
 
 from amsfl.report.page import compose, to_markdown
 from amsfl.report.tables import Column, Table

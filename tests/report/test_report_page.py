@@ -7,10 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 from browser import view
+from command_line import CliRunner
 from report_example import entry, source, trial
 from study_example import app, settings
 from test_report_names import Words
-from typer.testing import CliRunner
 
 from amsfl import run
 from amsfl.report import style

@@ -1,25 +1,21 @@
 """Settings have one definition: what is made from it is up to date, and commands take what they honour."""
 
 import importlib.util
-import typing
+import inspect
 import warnings
 from pathlib import Path
 
 import pytest
 from federation_small import SMALL, own_data, python
-from typer.main import get_command
 
 import amsfl
-from amsfl.cli.app import app
-from amsfl.cli.study_work import NOT_OF_STUDIES
-from amsfl.clock import RoundEnd
-from amsfl.core import Combine, Remark, Transmit, UserError
-from amsfl.methods import Method, make
-from amsfl.planning import Policy
+from amsfl.cli.app import parameters
+from amsfl.cli.flags import flag
+from amsfl.cli.studies import NOT_OF_STUDIES
+from amsfl.core import Remark, UserError
+from amsfl.methods import make
 from amsfl.planning.planner import policy_of
-from amsfl.record.fingerprint import CHANGEABLE
-from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Serving, Simulation, Training
-from amsfl.settings.keywords import RunKeywords, ServeKeywords
+from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Training, marked
 from amsfl.settings.remarks import remarks
 from amsfl.settings.round_ends import chosen_round_end
 from amsfl.simulation import CustomParts, make_config, serve_config
@@ -35,57 +31,36 @@ def tool():
     return module
 
 
-@pytest.mark.parametrize(("path", "made"), [("KEYWORDS", "keywords"), ("PAGE", "page")])
-def test_what_is_made_from_the_definitions_is_up_to_date(path, made):
-    found = tool()
-    text = getattr(found, path).read_text(encoding="utf-8")
-    assert text == getattr(found, made)(), "run 'python tools/settings.py' and commit what it writes"
+def test_the_page_of_settings_is_up_to_date():
+    made = tool()
+    text = made.PAGE.read_text(encoding="utf-8")
+    assert text == made.page(), "run 'python tools/settings.py' and commit what it writes"
 
 
-@pytest.mark.parametrize(("typed", "kind"), [(RunKeywords, RunConfig), (ServeKeywords, ServeConfig)])
-def test_keywords_are_the_fields_with_their_types(typed, kind):
-    objects = {
-        "method": Method,
-        "policy": Policy,
-        "robust": Combine,
-        "transmit": Transmit,
-        "round_end": RoundEnd,
-    }
-    fields = {name: field.annotation for name, field in kind.model_fields.items()}
-    written = {name: str | own for name, own in objects.items()}
-    written["target"] = str | float | None  # f1=0.8
-    assert typing.get_type_hints(typed) == fields | written
-
-
-def test_every_setting_has_a_sentence_and_one_group():
-    groups = [set(group.model_fields) for group in (Training, Simulation, Serving)]
-    assert sum(map(len, groups)) == len(set.union(*groups)), "a setting in two groups"
-    for group in (Training, Simulation, Serving):
-        for name, field in group.model_fields.items():
+def test_every_setting_has_a_sentence_a_group_and_marks():
+    for kind in (RunConfig, ServeConfig):
+        for name, field in kind.model_fields.items():
             assert field.description and not field.is_required(), name
-
-
-def flags(command: str) -> dict[str, str]:
-    options = get_command(app).commands[command].params
-    return {option.name: option.help or "" for option in options}
+            assert set(field.json_schema_extra) == {"group", "marks", "text"}, name
+        assert len(marked(kind, "first")) == 9, "and --out"
 
 
 @pytest.mark.parametrize(
-    ("command", "groups", "without"),
+    ("command", "kind", "without"),
     [
-        ("run", (Training, Simulation), ()),
-        ("compare", (Training, Simulation), NOT_OF_STUDIES),
-        ("deploy", (Training, Serving), ("clock",)),
+        ("run", RunConfig, ()),
+        ("compare", RunConfig, NOT_OF_STUDIES),
+        ("deploy", ServeConfig, ("clock",)),
     ],
 )
-def test_commands_have_every_setting_that_they_honour(command, groups, without):
-    shown = flags(command)
-    for group in groups:
-        for name, field in group.model_fields.items():
-            assert (name in shown) == (name not in without)
-            assert name in without or field.description in shown[name]
+def test_commands_have_every_setting_that_they_honour(command, kind, without):
+    shown = {flags[0]: says for flags, says, _ in parameters(command)}
+    for name, field in kind.model_fields.items():
+        assert (flag(name) in shown) == (name not in without), name
+        if name not in without:
+            assert field.description in shown[flag(name)]
             if field.default not in (None, "", {}, True, False):
-                assert name in without or f"({field.default})" in shown[name]
+                assert f"({field.default})" in shown[flag(name)]
 
 
 def test_studies_leave_out_what_they_set_themselves():
@@ -108,7 +83,8 @@ def test_settings_of_another_group_are_refused():
 
 
 def test_how_a_server_waits_may_change_when_it_goes_on():
-    assert set(Serving.model_fields) < set(CHANGEABLE) < {*RunConfig.model_fields, *ServeConfig.model_fields}
+    own = ServeConfig.model_fields.keys() - Training.model_fields.keys()
+    assert own < {*marked(ServeConfig, "later")}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +128,6 @@ def remarked(settings):
         ({"steps": 10}, "the policy price chooses them"),
         ({"policy": "fill", "budget": 2.0, "steps": 3}, "the policy fill chooses them"),
         ({"method": "fedavg", "budget": 2.0}, "the policy fixed does not look at it"),
-        ({"method": "amsfl", "lr": 0.1}, "amsfl sets its own learning rate"),
         ({"data": "digits", "data_dir": "/tmp"}, "'data_dir' has no effect"),
         ({"stop_at_target": False}, "there is no target"),
         ({"target": 1.0}, f"after {ROUNDS_TO_TARGET:,} rounds"),
@@ -209,5 +184,7 @@ def test_importing_it_is_light():
     assert python("-c", code).returncode == 0
 
 
-def test_editors_see_the_keywords():
-    assert typing.get_type_hints(amsfl.run)["settings"] == typing.Unpack[RunKeywords]
+def test_notebooks_see_the_keywords():
+    assert set(RunConfig.model_fields) < set(inspect.signature(amsfl.run).parameters)
+    with pytest.raises(UserError, match=r"Unknown setting 'rouns' .did you mean 'rounds'"):
+        amsfl.run(rouns=3)

@@ -6,7 +6,7 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 import amsfl
 from amsfl.cli.app import app

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import CliRunner
 from federation_small import SMALL
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 from test_portable import loaded
-from typer.testing import CliRunner
 
 import amsfl
 from amsfl import portable, record, sampling

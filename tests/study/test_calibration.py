@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import CliRunner
 from federation_small import SMALL, own_data
-from typer.testing import CliRunner
 
 import amsfl
 from amsfl.cli.app import app

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import CliRunner
 from study_example import app, settings
-from typer.testing import CliRunner
 
 from amsfl import record, study
 from amsfl.core import UserError

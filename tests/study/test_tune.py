@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_line import CliRunner
 
 from amsfl import study
 from amsfl.cli.app import app

@@ -92,40 +92,18 @@ def _literal(sentence: str) -> str:
 
 def commands() -> str:
     """Every command of `amsfl` with its arguments and flags."""
-    import typer
+    from amsfl.cli.app import NAMES, app, parameters
 
-    from amsfl.cli.app import app
-
-    parts: list[str] = []
-
-    def add(command: Any, name: str) -> None:
-        if hasattr(command, "commands"):
-            for key, each in command.commands.items():
-                add(each, f"{name} {key}")
-        else:
-            parts.append(_command(command, name))
-
-    add(typer.main.get_command(app), "amsfl")
-    return "\n\n".join(parts)
+    return "\n\n".join(_command(name, app[name].help, parameters(name)) for name in NAMES)
 
 
-def _command(command: Any, name: str) -> str:
-    arguments = [each for each in command.params if each.param_type_name == "argument"]
-    options = [each for each in command.params if each.param_type_name == "option" and not each.hidden]
-    usage = " ".join(f"[{_word(a)}]" if not a.required else _word(a) for a in arguments)
-    lines = [f"## {name}", "", f"`{name} {usage}".rstrip() + ("`" if not options else " [OPTIONS]`"), ""]
-    lines += [" ".join((command.help or "").split()), "", "| | |", "| --- | --- |"]
-    lines += [f"| `{_word(each)}` | {_said(getattr(each, 'help', '') or '')} |" for each in arguments]
-    for each in options:
-        spelled = ", ".join(f"`{flag}`" for flag in (*each.opts, *each.secondary_opts))
-        default = each.default if each.default not in (None, (), [], "", False) else None
-        shown = f" ({default})" if default is not None and not callable(default) and each.show_default else ""
-        lines.append(f"| {spelled} | {_said((each.help or '') + shown)} |")
+def _command(name: str, text: str, parameters: list[tuple[tuple[str, ...], str, bool]]) -> str:
+    arguments = " ".join(names[0] for names, _, is_flag in parameters if not is_flag)
+    lines = [f"## amsfl {name}", "", f"`amsfl {name} {arguments}".rstrip() + " [FLAGS]`", ""]
+    lines += [" ".join(text.split()), "", "| | |", "| --- | --- |"]
+    for names, says, _ in parameters:
+        lines.append(f"| {', '.join(f'`{each}`' for each in names)} | {_said(says)} |")
     return "\n".join(lines)
-
-
-def _word(argument: Any) -> str:
-    return str(argument.metavar or argument.name.upper())
 
 
 def _said(text: str) -> str:

@@ -1,50 +1,92 @@
 """The command: one module a topic; what is slow to import waits until its command runs."""
 
-from typing import Annotated
+import sys
+from collections.abc import Sequence
 
-import typer
+from cyclopts import App, CycloptsError, Group, Parameter
 
-from amsfl.cli import calibrate, deploy, forecast, lists, plan, predict, run, studies
-from amsfl.cli.errors import Commands, sentences
+from amsfl.cli.errors import sentences, usage
+from amsfl.cli.flags import ALL, OWN
+from amsfl.core import nearest
 from amsfl.core.version import VERSION
 
-app = typer.Typer(
-    name="amsfl",
-    cls=Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-
-
-def show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"amsfl {VERSION}")
-        raise typer.Exit
-
-
-@app.callback()
-def amsfl(
-    version: Annotated[
-        bool, typer.Option("--version", help="print the version", is_eager=True, callback=show_version)
-    ] = False,
-) -> None:
-    """Federated learning where every client gets its own number of local steps."""
-
-
 COMMANDS = {  # the first page of --help: one story from a table to real clients, then the rest by topic
-    "From a table to predictions": (lists.data, run.run, studies.compare, predict.predict, deploy.deploy),
-    "The model of a run": (predict.explain, predict.export),
-    "Runs and studies": (
-        studies.reproduce,
-        studies.report,
-        run.resume,
-        studies.sweep,
-    ),
-    "Real clients": (plan.plan, calibrate.calibrate, forecast.forecast, deploy.supernode),
-    "What there is": (lists.methods,),
+    "From a table to predictions": {
+        "data": "tables",
+        "run": "run",
+        "compare": "studies",
+        "predict": "predict",
+        "deploy": "deploy",
+    },
+    "The model of a run": {"explain": "predict", "export": "predict"},
+    "Runs and studies": {"reproduce": "studies", "report": "studies", "resume": "run", "sweep": "sweep"},
+    "Real clients": {
+        "plan": "plan",
+        "calibrate": "calibrate",
+        "forecast": "forecast",
+        "supernode": "deploy",
+    },
+    "What there is": {"methods": "tables"},
 }
-for panel, commands in COMMANDS.items():
-    for command in commands:
-        passed_on = deploy.PASSED_ON if command is deploy.supernode else None
-        app.command(rich_help_panel=panel, context_settings=passed_on)(sentences()(command))
+
+
+app = App(
+    name="amsfl",
+    help="Federated learning where every client gets its own number of local steps.",
+    version=f"amsfl {VERSION}",
+    help_flags=["--help"],
+    group_parameters=OWN,
+    default_parameter=Parameter(
+        negative_iterable=(), negative_bool=(), show_default=False, allow_repeating=True
+    ),
+    result_action="return_value",
+)
+for place, (topic, commands) in enumerate(COMMANDS.items()):
+    group = Group(topic, sort_key=place)
+    for number, (name, module) in enumerate(commands.items()):
+        app.command(f"amsfl.cli.{module}:{name}", name=name, group=group, sort_key=number)
+
+
+NAMES = [name for commands in COMMANDS.values() for name in commands]
+
+
+def call(words: Sequence[str]) -> int:
+    """Run one command; its exit code: 0, 2 for a mistake, 1 for the machine's trouble."""
+    words = list(words)
+    first_page = not words or words == ["--help"]
+    if first_page:  # it has every command's first sentence
+        for name in NAMES:
+            _ = app[name]
+    elif not words[0].startswith("-") and words[0] not in NAMES:
+        print(f"amsfl: there is no command {words[0]!r}{nearest(words[0], NAMES)}.", file=sys.stderr)
+        return 2
+    app.help_format = "plaintext" if first_page else "markdown"
+    if ALL in words and words[0] in NAMES:
+        command = app[words[0]].default_command
+        if hasattr(command, "show"):
+            command.show(every=True)
+        words = [word if word != ALL else "--help" for word in words]
+    try:
+        with sentences():
+            app(words, exit_on_error=False, print_error=False)
+    except CycloptsError as mistake:
+        print(f"amsfl: {usage(mistake, words)}", file=sys.stderr)
+        return 2
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else 0
+    return 0
+
+
+def parameters(name: str) -> list[tuple[tuple[str, ...], str, bool]]:
+    """A command's arguments and flags, all of them: how each is spelled, its sentence, and whether a flag."""
+    command = app[name].default_command
+    if hasattr(command, "show"):
+        command.show(every=True)
+    found = [
+        (each.names, str(each.parameter.help or ""), each.names[0].startswith("-"))
+        for each in app[name].assemble_argument_collection()
+        if each.parameter.show is not False
+    ]
+    if hasattr(command, "show"):
+        command.show(every=False)
+    return found

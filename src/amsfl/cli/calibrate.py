@@ -4,11 +4,10 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from amsfl.cli.output import AsJson, print_json, print_table, say, screen
 from amsfl.core import UserError
-from amsfl.record import write_atomically
 
 if TYPE_CHECKING:
     from amsfl.study.calibrate import FittedSites
@@ -17,12 +16,12 @@ SHOWN = 40  # clients of a table on the screen; the file has them all
 
 
 def calibrate(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(help="records of runs with the same clients: amsfl deploy's, a Flower server's"),
+    *folders: Annotated[
+        Path,
+        Parameter(help="records of runs with the same clients: amsfl deploy's, a Flower server's"),
     ],
-    out: Annotated[Path | None, typer.Option(help="the table of sites to write, as in profile.csv")] = None,
-    force: Annotated[bool, typer.Option(help="overwrite that file")] = False,
+    out: Annotated[Path | None, Parameter(help="the table of sites to write, as in profile.csv")] = None,
+    force: Annotated[bool, Parameter(help="overwrite that file")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make a table of sites from records of real runs; `amsfl run --profile` takes it.
@@ -33,9 +32,12 @@ def calibrate(
     Rows that amsfl dealt are dealt again by the same --data, --partition and --seed. For clients with data of
     their own, the column weight has the shares.
     """
+    from amsfl.record import write_atomically
     from amsfl.study.calibrate import as_csv
     from amsfl.study.calibrate import calibrate as fitted_on
 
+    if not folders:
+        raise UserError("Name at least one folder of a run: amsfl calibrate runs/deploy.")
     fitted = fitted_on(folders)
     text = as_csv(fitted)
     if out is not None:

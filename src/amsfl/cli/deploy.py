@@ -3,51 +3,59 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from amsfl.cli import flags
-from amsfl.cli.output import plain, print_json, say
-from amsfl.cli.run import AsJson, Track
+from amsfl.cli.output import AsJson, plain, print_json, say
+from amsfl.cli.run import Track
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.core.scores import describe_scores
-from amsfl.settings.definitions import Serving, Training
+from amsfl.settings.definitions import ServeConfig, Training
 
 
-@flags.takes(Training, Serving, leave_out=("clock", "profile"))
+@flags.takes(ServeConfig, leave_out=("clock", "profile"))
 def deploy(
     settings: Json,
     app: Annotated[
         Path | None,
-        typer.Argument(help="the folder of your own Flower app; without it, --data is dealt and ours trains"),
+        Parameter(help="the folder of your own Flower app; without it, --data is dealt and ours trains"),
     ] = None,
+    /,
+    *,
     run_config: Annotated[
         str,
-        typer.Option(help="keys of your own app's run-config, as flwr run takes them: 'name=\"text\" k=1'"),
+        Parameter(help="keys of your own app's run-config, as flwr run takes them: 'name=\"text\" k=1'"),
     ] = "",
     slowdowns: Annotated[
-        str | None, typer.Option(help="how many times slower each client is, as in 1,2,4,8,2")
+        str | None, Parameter(help="how many times slower each client is, as in 1,2,4,8,2")
     ] = None,
     step_seconds: Annotated[
-        float, typer.Option(min=0, max=3600, help="seconds that a step of the fastest client takes at least")
+        float,
+        Parameter(
+            validator=Number(gte=0, lte=3600), help="seconds that a step of the fastest client takes at least"
+        ),
     ] = 0.0,
     profile: Annotated[
         Path | None,
-        typer.Option(
-            help="a table of sites, as for amsfl run: a client's steps take at least its step_seconds"
-        ),
+        Parameter(help="a table of sites, as for amsfl run: a client's steps take at least its step_seconds"),
     ] = None,
     tls: Annotated[
-        bool, typer.Option(help="encrypt, and let SuperNodes prove who they are; makes the keys")
+        bool, Parameter(help="encrypt, and let SuperNodes prove who they are; makes the keys")
     ] = False,
-    out: Annotated[Path, typer.Option(help="folder of the record")] = Path("runs/deploy"),
-    resume: Annotated[bool, typer.Option(help="continue from the folder's last round")] = False,
-    force: Annotated[bool, typer.Option(help="replace a run that the folder holds")] = False,
+    out: Annotated[Path, Parameter(help="folder of the record")] = Path("runs/deploy"),
+    resume: Annotated[bool, Parameter(help="continue from the folder's last round")] = False,
+    force: Annotated[bool, Parameter(help="replace a run that the folder holds")] = False,
     track: Track = "",
-    dry_run: Annotated[bool, typer.Option(help="print what would be started, and start nothing")] = False,
-    log: Annotated[str, typer.Option(help="how rounds and refusals are printed: text or json")] = "text",
+    dry_run: Annotated[bool, Parameter(help="print what would be started, and start nothing")] = False,
+    log: Annotated[str, Parameter(help="how rounds and refusals are printed: text or json")] = "text",
     metrics_port: Annotated[
-        int, typer.Option(min=0, max=65535, help="the server's numbers for Prometheus, on loopback; 0: none")
+        int,
+        Parameter(
+            validator=Number(gte=0, lte=65535),
+            help="the server's numbers for Prometheus, on loopback; 0: none",
+        ),
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -96,14 +104,12 @@ def deploy(
             return
         summary = launch(recipe, out, quiet)
     except KeyboardInterrupt:
-        typer.echo(
-            f"Stopped; the rounds so far are in {out}. Go on: amsfl deploy --resume --out {out}", err=True
-        )
-        raise typer.Exit(130) from None
+        say(f"Stopped; the rounds so far are in {out}. Go on: amsfl deploy --resume --out {out}", stderr=True)
+        raise SystemExit(130) from None
     if as_json:
         return print_json(summary._asdict() if summary else None, indent=1)
     if summary is None:
-        typer.echo(
+        say(
             "The app ran to its end. Its server is not amsfl's and kept no record here; clients were slowed "
             "if they are amsfl's, or read slowdown and step-seconds from their node-config."
         )
@@ -111,7 +117,7 @@ def deploy(
     reached = summary.seconds_to_target
     scores = describe_scores(deciding_split(summary.metrics))
     score = f", {scores}" if scores else ""
-    typer.echo(
+    say(
         f"{summary.method}: {summary.rounds} rounds in {summary.wall['seconds']:.1f} s of a wall clock{score}"
         + (f", the best in round {summary.best['round']}, which predicts" if summary.best else "")
         + (f", target {summary.target:g} after {reached:.1f} s" if reached is not None else "")
@@ -120,7 +126,7 @@ def deploy(
         + f"; steps by client {summary.steps}; record in {plain(str(out))}"
     )
     if saved := sentence(summary.verdict):
-        typer.echo(f"{saved}.")
+        say(f"{saved}.")
 
 
 def _numbers(text: str | None) -> list[float]:
@@ -135,10 +141,11 @@ def _numbers(text: str | None) -> list[float]:
     return values
 
 
-PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": ["--help"]}
-
-
-def supernode(context: typer.Context) -> None:
+def supernode(
+    *words: Annotated[
+        str, Parameter(allow_leading_hyphen=True, help="flags of flower-supernode, --poll, --check")
+    ],
+) -> None:
     """Run a site: Flower's SuperNode with short rounds, the flags of flower-supernode, and --poll SECONDS.
 
     One process runs all messages of a run, so a round costs no process start and no imports. What the app
@@ -147,11 +154,11 @@ def supernode(context: typer.Context) -> None:
     With --check nothing is started: versions, port, certificate, clock, key, data and one round are looked
     at, as far as the other flags say where they are. The exit code is 1 if something is wrong.
     """
-    words = [word for word in context.args if word != "--check"]
-    if len(words) < len(context.args):
+    passed_on = [word for word in words if word != "--check"]
+    if len(passed_on) < len(words):
         from amsfl.flower.node.doctor import check
 
-        raise typer.Exit(1 if check(words, say) else 0)
+        raise SystemExit(1 if check(passed_on, say) else 0)
     from amsfl.flower.node.supernode import main
 
-    main(words)
+    main(passed_on)

@@ -5,46 +5,47 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from amsfl.cli import flags
 from amsfl.cli.output import AsJson, plain, print_json, print_table, say, screen
-from amsfl.cli.study_work import NOT_OF_STUDIES, parse_names
+from amsfl.cli.studies import NOT_OF_STUDIES, parse_names
 from amsfl.core import UserError
 from amsfl.core.records import Json
-from amsfl.record import write_atomically
-from amsfl.settings.definitions import Simulation, Training
-from amsfl.simulation import make_config
+from amsfl.settings.definitions import RunConfig
 
 if TYPE_CHECKING:
     from amsfl.report.figures import ForecastBar
     from amsfl.study.forecast import Forecast, ForecastRow
 
-Number = TypeVar("Number", int, float)
+N = TypeVar("N", int, float)
 OWN = ("profile", "clock", "round_end", "steps", "lr", "clients", "details", "engine", "budget", "policy")
 HEAD = ("method", "rounds end", "steps", "lr", "seconds", "interval", "rounds", "reached")
 SHOWN = 12  # lines on the screen; the page has them all
 
 
-@flags.takes(Training, Simulation, leave_out=(*NOT_OF_STUDIES, *OWN))
+@flags.takes(RunConfig, leave_out=(*NOT_OF_STUDIES, *OWN))
 def forecast(
     settings: Json,
-    profile: Annotated[Path, typer.Argument(help="a table of sites, as amsfl calibrate writes it")],
-    methods: Annotated[str | None, typer.Option(help="methods to try, with commas between")] = None,
+    profile: Annotated[Path, Parameter(help="a table of sites, as amsfl calibrate writes it")],
+    /,
+    *,
+    methods: Annotated[str | None, Parameter(help="methods to try, with commas between")] = None,
     round_ends: Annotated[
         str,
-        typer.Option(
+        Parameter(
             help="round ends to try, as in all,quorum:3,buffer:2; by default three by the number of sites"
         ),
     ] = "",
     steps: Annotated[
-        str, typer.Option(help="local steps to try, where a method does not plan them")
+        str, Parameter(help="local steps to try, where a method does not plan them")
     ] = "5,20,50",
     rates: Annotated[
-        str, typer.Option("--lrs", help="learning rates to try, where a method does not set its own")
+        str, Parameter(name="--lrs", help="learning rates to try, where a method does not set its own")
     ] = "0.05,0.2,0.5",
-    trials: Annotated[int, typer.Option(min=1, max=100, help="seeds of each")] = 3,
-    out: Annotated[Path, typer.Option(help="folder of the forecast; what is in it is not run again")] = Path(
+    trials: Annotated[int, Parameter(validator=Number(gte=1, lte=100), help="seeds of each")] = 3,
+    out: Annotated[Path, Parameter(help="folder of the forecast; what is in it is not run again")] = Path(
         "results/forecast"
     ),
     as_json: AsJson = False,
@@ -54,9 +55,11 @@ def forecast(
     Every way is simulated on the table's clock, with several seeds. Of learning rates the best counts, with
     hindsight. Stop it with Ctrl-C and continue it with the same command.
     """
+    from amsfl.record import write_atomically
     from amsfl.report.figures import forecast as picture
     from amsfl.report.page import to_csv, write_page
     from amsfl.report.tables import text_table
+    from amsfl.settings.parse import make_config
     from amsfl.simulation.components import load_data
     from amsfl.study import forecast as work
 
@@ -105,7 +108,7 @@ def forecast(
         return print_json({"advice": said, "rows": [row._asdict() for row in outcome.rows]})
     print_table(HEAD, cells[:SHOWN], left=HEAD[:2])
     if len(cells) > SHOWN:
-        typer.echo(f"The first {SHOWN} of {len(cells)}; the page has them all.")
+        say(f"The first {SHOWN} of {len(cells)}; the page has them all.")
     say(said)
     say(f"The page: {page}")
 
@@ -168,7 +171,7 @@ def _short(seconds: float | None) -> str:
     return "" if seconds is None else f"{seconds:,.0f}" if seconds >= 100 else f"{seconds:.3g}"
 
 
-def _numbers(flag: str, text: str, kind: Callable[[str], Number]) -> list[Number]:
+def _numbers(flag: str, text: str, kind: Callable[[str], N]) -> list[N]:
     try:
         outcome = [kind(part) for part in text.split(",") if part.strip()]
     except ValueError:

@@ -2,21 +2,22 @@
 
 import sys
 from collections.abc import Collection, Iterable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.console import Console
-from rich.table import Table
+from cyclopts import Parameter
 
-from amsfl.data import Dataset, describe
-from amsfl.data.describe import is_own_table
-from amsfl.record import dumps
+if TYPE_CHECKING:
+    from rich.console import Console
 
-AsJson = Annotated[bool, typer.Option("--json", help="print JSON, nothing else")]
+    from amsfl.data import Dataset
+
+AsJson = Annotated[bool, Parameter(name="--json", help="print JSON, nothing else")]
 
 
-def screen(stderr: bool = False, width: int | None = None) -> Console:
+def screen(stderr: bool = False, width: int | None = None) -> "Console":
     """A console that takes names as they are: [brackets] and :colons: mean nothing to it."""
+    from rich.console import Console
+
     return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
 
@@ -32,18 +33,22 @@ def plain(text: str) -> str:
     )
 
 
-def say(text: str) -> None:
-    typer.echo(plain(text))
+def say(text: str, stderr: bool = False) -> None:
+    print(plain(text), file=sys.stderr if stderr else sys.stdout, flush=True)
 
 
 def print_json(value: object, indent: int | None = None) -> None:
-    typer.echo(dumps(value, indent))
+    from amsfl.record import dumps
+
+    print(dumps(value, indent))
 
 
 def print_table(
     head: Collection[str], rows: Iterable[Iterable[str]], left: Collection[str], gap: int = 2
 ) -> None:
     """Columns under their names: those of `left` begin in one line, all others end in one."""
+    from rich.table import Table
+
     table = Table(box=None, padding=(0, gap, 0, 0), header_style="underline")
     for name in head:
         table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
@@ -59,8 +64,11 @@ def any_terminal() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def describe_data(data: Dataset, partition: str = "auto", stderr: bool = True) -> None:
+def describe_data(data: "Dataset", partition: str = "auto", stderr: bool = True) -> None:
     """A table as it is read, before anything is trained on it; on request data by name, too."""
+    from amsfl.data import describe
+    from amsfl.data.describe import is_own_table
+
     if stderr and not is_own_table(data):
         return
     out = screen(stderr)

@@ -2,36 +2,38 @@
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from cyclopts import Parameter
 from rich.table import Table
 
-from amsfl import planning
 from amsfl.cli import flags
-from amsfl.cli.output import plain, print_json, screen
-from amsfl.clock import read_sites
+from amsfl.cli.output import AsJson, plain, print_json, screen
 from amsfl.core import Plan, Remark
 from amsfl.core.records import Json
-from amsfl.settings.definitions import Simulation, Training
-from amsfl.simulation import make_config
+from amsfl.settings.definitions import RunConfig
 
-OPTIONAL = {"weight": 1.0, "gain": 1.0, "fading": planning.FADING}
+if TYPE_CHECKING:
+    from amsfl import planning
+
 COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "fading")
 SHOWN = 40  # clients of a table; JSON has them all
 
 
 @flags.takes(
-    Training,
-    Simulation,
+    RunConfig,
     only=("budget", "clock", "policy", "policy_options"),
     other_names={"policy_options": "--set"},
 )
 def plan(
     settings: Json,
-    clients: Annotated[Path, typer.Argument(help="CSV, one row per client: " + ", ".join(COLUMNS))],
-    most: Annotated[int, typer.Option(help="no client takes more steps than this")] = planning.USUAL_MOST,
-    as_json: Annotated[bool, typer.Option("--json", help="print JSON instead of a table")] = False,
+    clients: Annotated[Path, Parameter(help="CSV, one row per client: " + ", ".join(COLUMNS))],
+    /,
+    *,
+    most: Annotated[
+        int | None, Parameter(help="no client takes more steps than this; as many as in a run by default")
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """How many local steps each client should take this round, and why.
 
@@ -41,10 +43,15 @@ def plan(
     gain a first step is worth 1 everywhere. Without fading each further step is worth a twentieth less than
     the one before it. The policy auto is price.
     """
+    from amsfl import planning
+    from amsfl.settings.parse import make_config
+
     # a user's own sites work side by side
     config = make_config({"clock": "makespan"} | settings)
     table = read(clients)
-    problem = planning.problem(**table, most=most, clock=config.clock, budget=config.budget)
+    problem = planning.problem(
+        **table, most=planning.USUAL_MOST if most is None else most, clock=config.clock, budget=config.budget
+    )
     policy = "price" if config.policy == "auto" else config.policy
     made = planning.policy(policy, **config.policy_options)(problem)
     if as_json:
@@ -55,12 +62,16 @@ def plan(
 
 def read(path: Path) -> Json:
     """What `planning.problem` takes of a table of sites; columns that it does not take are said."""
+    from amsfl.clock import read_sites
+    from amsfl.planning import FADING
+
     table = read_sites(path)
     table.need("client", "step_seconds")
-    columns = {name: table.columns.get(name, default) for name, default in OPTIONAL.items()}
+    usual = {"weight": 1.0, "gain": 1.0, "fading": FADING}
+    columns = {name: table.columns.get(name, default) for name, default in usual.items()}
     # no model, so nothing to transfer
     whole = "comm_seconds" if "comm_seconds" in table.columns else "latency"
-    unused = table.unused({"step_seconds", whole, *OPTIONAL})
+    unused = table.unused({"step_seconds", whole, *usual})
     if unused:
         warnings.warn(unused, Remark, stacklevel=2)
     return {
@@ -72,7 +83,7 @@ def read(path: Path) -> Json:
     }
 
 
-def as_record(problem: planning.Problem, made: Plan, policy: str) -> Json:
+def as_record(problem: "planning.Problem", made: Plan, policy: str) -> Json:
     """The plan as plain JSON."""
     return {
         "policy": policy,
@@ -85,8 +96,10 @@ def as_record(problem: planning.Problem, made: Plan, policy: str) -> Json:
     }
 
 
-def show(problem: planning.Problem, made: Plan) -> None:
+def show(problem: "planning.Problem", made: Plan) -> None:
     """The plan as a table, and what it comes to."""
+    from amsfl import planning
+
     titles = {
         "client": "client",
         "weight": "weight",

@@ -4,31 +4,29 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from cyclopts import Parameter
 
 from amsfl.cli.output import AsJson, plain, print_json, say
 from amsfl.core import Remark, UserError, nearest
-from amsfl.data.paths import site_files
-from amsfl.data.recipe import plural, split_names
-from amsfl.record import plain as plain_data
-from amsfl.record import read_run, write_atomically
 
 if TYPE_CHECKING:
     from amsfl.portable import Evaluation, Importance
 
-Run = Annotated[Path, typer.Argument(help="the folder of a run, or of an export")]
+Run = Annotated[Path, Parameter(help="the folder of a run, or of an export")]
 Which = Annotated[
     str,
-    typer.Option(help="best: the model of the best round by the hold-out; last: the final one; auto: best"),
+    Parameter(help="best: the model of the best round by the hold-out; last: the final one; auto: best"),
 ]
 
 
 def predict(
     run: Run,
-    rows: Annotated[Path, typer.Argument(help="a table of new rows with the columns of the training table")],
-    out: Annotated[Path, typer.Option(help="where to write them")] = Path("predictions.csv"),
+    rows: Annotated[Path, Parameter(help="a table of new rows with the columns of the training table")],
+    /,
+    *,
+    out: Annotated[Path, Parameter(help="where to write them")] = Path("predictions.csv"),
     keep: Annotated[
-        str, typer.Option(help="columns of the new rows to repeat beside the predictions, as in id,name")
+        str, Parameter(help="columns of the new rows to repeat beside the predictions, as in id,name")
     ] = "",
     which: Which = "auto",
     as_json: AsJson = False,
@@ -40,6 +38,8 @@ def predict(
     from amsfl import portable
     from amsfl.portable.evaluation import has_labels
     from amsfl.portable.predictions import as_csv
+    from amsfl.record import plain as plain_data
+    from amsfl.record import write_atomically
 
     model = portable.load(run, which)
     table = model.read(str(rows))
@@ -55,7 +55,7 @@ def predict(
         return print_json({"rows": count, "out": str(out)} | (plain_data(evaluation) if evaluation else {}))
     best = model.about.get("best") if model.about["which"] == "best" else None
     which_round = f" by the best model, that of round {best['round']}" if best else ""
-    typer.echo(f"{plural(count, 'prediction')}{which_round}: {out}")
+    say(f"{_plural(count, 'prediction')}{which_round}: {out}")
     if evaluation:
         _print_scores(evaluation)
 
@@ -64,11 +64,13 @@ def explain(
     run: Run,
     rows: Annotated[
         Path | None,
-        typer.Argument(help="a table with the label; without one: what the run found on its hold-out"),
+        Parameter(help="a table with the label; without one: what the run found on its hold-out"),
     ] = None,
+    /,
+    *,
     which: Which = "auto",
     list_disclosed: Annotated[
-        bool, typer.Option("--leaves", help="list what left the clients in this run, and what protected it")
+        bool, Parameter(name="--leaves", help="list what left the clients in this run, and what protected it")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -82,9 +84,9 @@ def explain(
     if as_json:
         return print_json([each._asdict() for each in importances])
     score = importances[0].score
-    typer.echo(f"{'R²' if score == 'r2' else score} lost where a column is shuffled:")
+    say(f"{'R²' if score == 'r2' else score} lost where a column is shuffled:")
     for each in importances:
-        typer.echo(f"{each.lost:8.4f} ± {each.deviation:.4f}  {plain(each.column)}")
+        say(f"{each.lost:8.4f} ± {each.deviation:.4f}  {plain(each.column)}")
 
 
 def _print_disclosed(run: Path, as_json: bool) -> None:
@@ -101,6 +103,7 @@ def _print_disclosed(run: Path, as_json: bool) -> None:
 def _recorded(run: Path) -> "list[Importance]":
     """What a run's record has of its last model, on the hold-out."""
     from amsfl.portable import Importance
+    from amsfl.record import read_run
 
     summary = read_run(run).summary
     rows = summary.details.get("importance") if summary else None
@@ -112,25 +115,31 @@ def _recorded(run: Path) -> "list[Importance]":
     return [Importance(**row) for row in rows]
 
 
+def _plural(count: int, word: str) -> str:
+    from amsfl.data.recipe import plural
+
+    return plural(count, word)
+
+
 def _print_scores(evaluation: "Evaluation") -> None:
     """Every score beside what always saying the same would have."""
     for name, value in evaluation.scores.items():
         base = evaluation.baseline.get(name)
         beside = "" if base is None else f" (always saying the same: {base:.4g})"
-        typer.echo(f"{name}: {value:.4g}{beside}")
+        say(f"{name}: {value:.4g}{beside}")
     name = "accuracy" if "accuracy" in evaluation.scores else "r2"
     if evaluation.scores[name] <= evaluation.baseline[name]:
-        typer.echo(
-            f"On {plural(evaluation.rows, 'row')} the model is not better than always saying the same."
-        )
+        say(f"On {_plural(evaluation.rows, 'row')} the model is not better than always saying the same.")
     if evaluation.calibration:
-        typer.echo("calibration: rows, mean probability of the prediction, share that is right")
+        say("calibration: rows, mean probability of the prediction, share that is right")
     for each in evaluation.calibration:
-        typer.echo(f"{each.rows:9,}  {each.confidence:.3f}  {each.accuracy:.3f}")
+        say(f"{each.rows:9,}  {each.confidence:.3f}  {each.accuracy:.3f}")
 
 
 def _check_apart(rows: Path, out: Path) -> None:
     """Predictions never take the place of the rows that they are of."""
+    from amsfl.data.paths import site_files
+
     for file in site_files(str(rows)) or [rows]:
         if out.exists() and out.samefile(file):
             raise UserError(
@@ -142,6 +151,7 @@ def _check_apart(rows: Path, out: Path) -> None:
 def _columns_to_repeat(rows: Path, keep: str) -> dict[str, list[str]]:
     """The columns asked for, as the file has them."""
     from amsfl.data.read_table import ReadingHints, read_table
+    from amsfl.data.recipe import split_names
 
     words = read_table(str(rows), ReadingHints(lambda names: names)).frame
     names = split_names(keep, words.columns)
@@ -153,8 +163,10 @@ def _columns_to_repeat(rows: Path, keep: str) -> dict[str, list[str]]:
 
 def export(
     run: Run,
-    to: Annotated[str, typer.Option(help="torch, onnx or sklearn")],
-    out: Annotated[Path | None, typer.Option(help="folder; RUN/export-FORMAT by default")] = None,
+    /,
+    *,
+    to: Annotated[str, Parameter(help="torch, onnx or sklearn")],
+    out: Annotated[Path | None, Parameter(help="folder; RUN/export-FORMAT by default")] = None,
     which: Which = "auto",
 ) -> None:
     """Write a run's model for another library, with what loads it there."""
@@ -163,4 +175,4 @@ def export(
 
     where = out or run / f"export-{to}"
     made = write(portable.load(run, which), to, where)
-    typer.echo(f"{where}: {', '.join(made)}")
+    say(f"{where}: {', '.join(made)}")

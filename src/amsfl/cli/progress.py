@@ -9,7 +9,7 @@ from rich import progress as rich
 from amsfl.cli.output import on_terminal, plain, screen
 from amsfl.core.scores import shown_score
 from amsfl.record import RoundRecord
-from amsfl.simulation import Training
+from amsfl.settings.definitions import Training
 
 if TYPE_CHECKING:
     from amsfl.study import Study, TrialBlock

@@ -4,49 +4,47 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
-import typer
+from cyclopts import Parameter
 
-from amsfl import record, simulation
 from amsfl.cli import flags
-from amsfl.cli.output import describe_data, plain, print_json, screen
-from amsfl.cli.progress import watching
+from amsfl.cli.output import AsJson, describe_data, plain, print_json, say, screen
 from amsfl.core import UserError
 from amsfl.core.records import Json
-from amsfl.core.scores import describe_scores
-from amsfl.data.paths import source_name
-from amsfl.record import Summary, holds_record
-from amsfl.record.fingerprint import CHANGEABLE, CODE, merge_settings
-from amsfl.settings.definitions import ROUNDS_AT_MOST, Simulation, Training
+from amsfl.settings.definitions import ROUNDS_AT_MOST, RunConfig, Training, marked
+
+if TYPE_CHECKING:
+    from amsfl.record import Summary
 
 NAME_AT_MOST = 60  # characters of a data file's name in a folder's
 T = TypeVar("T")
-Track = Annotated[
-    str, typer.Option("--track", help="also send rounds to tensorboard, mlflow, wandb or module:attribute")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="print the summary as JSON, nothing else")]
+Track = Annotated[str, Parameter(help="also send rounds to tensorboard, mlflow, wandb or module:attribute")]
 
 
-@flags.takes(Training, Simulation)
+@flags.takes(RunConfig)
 def run(
     settings: Json,
-    tables: flags.TableFiles = None,
+    *files: flags.TableFile,
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="folder of the record; a new one under runs/ by default", rich_help_panel=flags.FIRST
-        ),
+        Parameter(help="folder of the record; a new one under runs/ by default", group=flags.MOST_USED),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(help="a TOML file with the same settings; flags override it")
+        Path | None, Parameter(help="a TOML file with the same settings; flags override it")
     ] = None,
-    force: Annotated[bool, typer.Option(help="overwrite a run in that folder")] = False,
+    force: Annotated[bool, Parameter(help="overwrite a run in that folder")] = False,
     track: Track = "",
     as_json: AsJson = False,
 ) -> None:
-    """Train one federated model on a virtual clock and leave a record of every round."""
-    settings = flags.with_tables(settings, tables)
+    """Train one federated model on a virtual clock and leave a record of every round.
+
+    --help-all shows every setting.
+    """
+    from amsfl import simulation
+    from amsfl.cli.progress import watching
+
+    settings = flags.with_tables(settings, files)
     settings = flags.merged(simulation.read_toml(config) if config else {}, settings)
     checked = simulation.make_config(settings)
     if force and out is None:
@@ -67,13 +65,14 @@ def run(
     _print(result.summary, where, as_json)
 
 
-@flags.takes(Training, Simulation, only=(*CHANGEABLE, *CODE))
+@flags.takes(RunConfig, only=(*marked(RunConfig, "later"), *marked(RunConfig, "own")))
 def resume(
     settings: Json,
-    folder: Annotated[Path, typer.Argument(help="the folder that `amsfl run` wrote")],
+    folder: Annotated[Path, Parameter(help="the folder that `amsfl run` wrote")],
+    /,
+    *,
     anyway: Annotated[
-        bool,
-        typer.Option("--anyway", help="continue where the bits will not be the same; the record says so"),
+        bool, Parameter(help="continue where the bits will not be the same; the record says so")
     ] = False,
     track: Track = "",
     as_json: AsJson = False,
@@ -83,7 +82,12 @@ def resume(
     A run can also be made longer (--rounds, --seconds). AMSFL lowers its learning rate towards the planned
     end, so 4 rounds made 8 give another model than 8 rounds at once.
     """
-    config = simulation.make_config(merge_settings(record.read_manifest(folder, "run"), settings))
+    from amsfl import simulation
+    from amsfl.cli.progress import watching
+    from amsfl.record import read_manifest
+    from amsfl.settings.parse import merge_settings
+
+    config = simulation.make_config(merge_settings(read_manifest(folder, "run"), settings))
     with watching(config, as_json) as watch:
         result = _interruptible(
             lambda: simulation.resume(folder, watch=watch, anyway=anyway, track=track, **settings), folder
@@ -93,6 +97,8 @@ def resume(
 
 def new_folder(config: Training) -> Path:
     """runs/DATA-METHOD-SEED, with a number behind it if that is taken: no run is ever overwritten."""
+    from amsfl.data.paths import source_name
+
     words = (source_name(config.data)[:NAME_AT_MOST], config.method[:NAME_AT_MOST], str(config.seed))
     name = "-".join(re.sub(r"[^\w.-]+", "-", word) for word in words)
     folder, number = Path("runs") / name, 1
@@ -103,31 +109,35 @@ def new_folder(config: Training) -> Path:
 
 
 def _interruptible(work: Callable[[], T], folder: Path) -> T:
+    from amsfl.record import holds_record
+
     try:
         return work()
     except KeyboardInterrupt:
         then = f"continue with 'amsfl resume {folder}'" if holds_record(folder) else "nothing was written yet"
-        typer.echo(f"\namsfl: stopped; {then}.", err=True)
-        raise typer.Exit(130) from None
+        say(f"\namsfl: stopped; {then}.", stderr=True)
+        raise SystemExit(130) from None
 
 
-def _print(summary: Summary, folder: Path, as_json: bool) -> None:
+def _print(summary: "Summary", folder: Path, as_json: bool) -> None:
     if as_json:
         print_json(summary._asdict())
     else:
         _sentences(summary, folder)
     if summary.rounds == ROUNDS_AT_MOST:
-        typer.echo(f"amsfl: stopped after {ROUNDS_AT_MOST:,} rounds, the most that a run does.", err=True)
+        say(f"amsfl: stopped after {ROUNDS_AT_MOST:,} rounds, the most that a run does.", stderr=True)
     if summary.status == "diverged":
-        typer.echo(
+        say(
             f"amsfl: the model stopped being finite in round {summary.rounds}; lower --lr, or run with "
             "--engine loop, which names the client and the step.",
-            err=True,
+            stderr=True,
         )
-        raise typer.Exit(1)
+        raise SystemExit(1)
 
 
-def _sentences(summary: Summary, folder: Path) -> None:
+def _sentences(summary: "Summary", folder: Path) -> None:
+    from amsfl.core.scores import describe_scores
+    from amsfl.record import read_manifest
     from amsfl.report.sentences import base_rates, verdict
     from amsfl.simulation.against_fedavg import sentence
 
@@ -150,7 +160,7 @@ def _sentences(summary: Summary, folder: Path) -> None:
             f"  best     round {best['round']}, {plain(best['by'])} {best['score']:.4g} of the hold-out: the "
             "model that predicts"
         )
-    made = record.read_manifest(folder, "run")
+    made = read_manifest(folder, "run")
     if rates := base_rates(summary, made.about["data"]):
         out.print(f"  base     {rates}")
     if poor := verdict(summary, made.settings, made.about["data"]):

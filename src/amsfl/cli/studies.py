@@ -1,44 +1,53 @@
-"""`amsfl reproduce`, `compare`, `report` and `sweep`: many runs, and what they come to."""
+"""`amsfl reproduce`, `compare` and `report`: several methods over the same trials, and what they come to."""
 
-import tomllib
+import json
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import tomli_w
-import typer
+from cyclopts import Parameter
 
 from amsfl.cli import flags
-from amsfl.cli.output import print_json, print_table
+from amsfl.cli.output import describe_data, plain, screen
 from amsfl.cli.run import Track
-from amsfl.cli.study_work import (
-    NOT_OF_STUDIES,
-    Config,
-    Execution,
-    Methods,
-    Quiet,
-    Trials,
-    announce,
-    execute,
-    open_study,
-    search,
-)
 from amsfl.core import UserError
-from amsfl.core.records import Json
-from amsfl.record import write_atomically
-from amsfl.settings.definitions import Simulation, Training
-from amsfl.simulation import make_config
+from amsfl.core.records import Json, JsonMapping
+from amsfl.settings.definitions import RunConfig
 
-Force = Annotated[bool, typer.Option(help="start anew where the folder holds a study with other settings")]
-Tune = Annotated[str, typer.Option(help="search lr and steps before the trials: quick or none")]
-Part = Annotated[
-    str, typer.Option(help="run one part of the study, as in 3/8; 'amsfl report' unites the parts")
+if TYPE_CHECKING:
+    from amsfl.data import Dataset
+    from amsfl.study import Study, TrialBlock
+
+# a study has several methods, each with its options; the rest it sets for all, or has no use for
+NOT_OF_STUDIES = (
+    "method",
+    "options",
+    "stop_at_target",
+    "local_accuracy",
+    "test_every",
+    "readings",
+    "checkpoint_every",
+)
+Trials = Annotated[
+    int | None, Parameter(help="trials of every method: 5 for a first look, 50 as in the paper")
 ]
-Out = Annotated[Path, typer.Option(help="folder of the study and its report")]
+Methods = Annotated[
+    str | None, Parameter(help="methods with commas between, as in fedavg,amsfl; all if not given")
+]
+Config = Annotated[
+    str | None, Parameter(help="a study's TOML file, or a built-in one: reproduce, same-lr, compare")
+]
+Quiet = Annotated[bool, Parameter("--quiet", help="print only where the report is")]
+Force = Annotated[bool, Parameter(help="start anew where the folder holds a study with other settings")]
+Tune = Annotated[str, Parameter(help="search lr and steps before the trials: quick or none")]
+Part = Annotated[str, Parameter(help="run one part of the study, as in 3/8; 'amsfl report' unites the parts")]
+Out = Annotated[Path, Parameter(help="folder of the study and its report")]
 
 
-@flags.takes(Training, Simulation, only=("data", "data_dir", "seconds", "rounds", "seed"))
+@flags.takes(RunConfig, only=("data", "data_dir", "seconds", "rounds", "seed"))
 def reproduce(
     settings: Json,
+    *,
     trials: Trials = None,
     methods: Methods = None,
     config: Config = None,
@@ -58,10 +67,10 @@ def reproduce(
     execute(plan, data, Execution(out, part, force, quiet, track))
 
 
-@flags.takes(Training, Simulation, leave_out=NOT_OF_STUDIES)
+@flags.takes(RunConfig, leave_out=NOT_OF_STUDIES)
 def compare(
     settings: Json,
-    tables: flags.TableFiles = None,
+    *files: flags.TableFile,
     methods: Methods = None,
     trials: Trials = None,
     config: Config = None,
@@ -75,13 +84,14 @@ def compare(
     """Compare methods on your own data; writes a report that says which to use.
 
     Before the trials, learning rate and steps are searched for every method that needs them (--tune).
-    Settings that are not given are those of the study's file; trial k has the seed plus k.
+    Settings that are not given are those of the study's file; trial k has the seed plus k. --help-all shows
+    every setting.
 
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
     from amsfl import study
 
-    settings = flags.with_tables(settings, tables)
+    settings = flags.with_tables(settings, files)
     plan, data = open_study("compare", settings, methods, trials, config, quiet)
     if part and study.search_cost(plan, tune, settings):
         raise UserError(
@@ -93,109 +103,168 @@ def compare(
 
 
 def report(
-    folders: Annotated[
-        list[Path], typer.Argument(help="folders of studies or of runs; several are overlaid")
-    ],
+    *folders: Annotated[Path, Parameter(help="folders of studies or of runs; several are overlaid")],
     out: Annotated[
         Path | None,
-        typer.Option(help="where to write it; by default the study's folder, results/report for several"),
+        Parameter(help="where to write it; by default the study's folder, results/report for several"),
     ] = None,
     target: Annotated[
-        str | None, typer.Option(help="measure times to another score of the hold-out, as in 0.95 or f1=0.8")
+        str | None, Parameter(help="measure times to another score of the hold-out, as in 0.95 or f1=0.8")
     ] = None,
 ) -> None:
     """Rebuild the report from what is finished, or overlay several studies and runs."""
     from amsfl.report import write
+    from amsfl.settings.parse import make_config
 
+    if not folders:
+        raise UserError("Name the folder of a study or of a run: amsfl report results/compare.")
     asked = make_config({} if target is None else {"target": target})  # its bounds are a target's
     # a run's own folder has a summary.json, which is its record: its report goes one deeper
     own = folders[0] / "report" if (folders[0] / "config.toml").exists() else folders[0]
     home = Path("results/report") if len(folders) > 1 else own
-    announce(write(folders, out or home, asked.target, asked.score or None))
+    announce(write([*folders], out or home, asked.target, asked.score or None))
 
 
-SHOWN = ("score", "status", "rounds", "virtual_seconds", "seconds_to_target")  # the file has all
-LINES = 40
-WITH_COMMAS = ("class_weights", "columns", "drop", "missing", "robust", "transmit")  # in one value
+def open_study(
+    built_in: str,
+    settings: JsonMapping,
+    methods: str | None,
+    trials: int | None,
+    config: str | None,
+    quiet: bool,
+) -> "tuple[Study, Dataset]":
+    """The study and its data, told about on standard error.
 
-
-@flags.takes(Training, Simulation)
-def sweep(
-    settings: Json,
-    over: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="NAME=VALUES...", help="a setting and its values, as in lr=0.05,0.5 seed=0,1,2"
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="folder that keeps finished runs, and sweep.csv")] = Path(
-        "results/sweep"
-    ),
-    as_json: Annotated[bool, typer.Option("--json", help="print the rows as JSON, nothing else")] = False,
-) -> None:
-    """Run every combination of some settings: a table with one row a run, and the best of every method.
-
-    With method=fedavg,amsfl lr=0.05,0.2,0.8 seed=0,1,2 the best settings of each method are in best.toml, for
-    amsfl compare --config FILE --tune none. They are chosen by the runs' own scores: compare by other seeds.
-
-    Stop it with Ctrl-C and continue it with the same command; a longer one runs only what is new.
+    Where `amsfl compare` was told no methods, those that cannot learn from the data are left out.
     """
-    from amsfl.study import sweep as sweeps
+    from amsfl import study
+    from amsfl.simulation.components import load_data
 
-    def watch(done: int, of: int) -> None:
-        typer.echo(f"{done} of {of} runs", err=True)
-
-    swept = dict(map(_values, over))
-    if len(swept) < len(over):
-        raise UserError("A setting is swept over twice; give all its values at once, as in lr=0.05,0.5.")
-    frame = sweeps.sweep(swept, out=out, watch=watch, progress=False, **settings)
-    write_atomically(out / "sweep.csv", frame.to_csv(index=False).encode())
-    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
-    if as_json:
-        return print_json(rows)
-    head = (*swept, *(name for name in SHOWN if any(row.get(name) is not None for row in rows)))
-    print_table(head, [[_shown(row[name]) for name in head] for row in rows[:LINES]], left=tuple(swept))
-    if set(swept) - {"seed"}:
-        best, seed = sweeps.best_of(rows, swept, settings), max([0, *swept.get("seed", [])]) + 1
-        _keep_best(best, settings, seed, out)
-    more = f" with all {len(rows)} runs" if len(rows) > LINES else ""
-    typer.echo(f"Table{more}: {out / 'sweep.csv'}")
+    plan = study.with_changes(study.read_study(config or built_in), parse_names(methods), trials, settings)
+    console = screen(stderr=True)
+    dataset = load_data(plan.config(plan.reference))
+    if dataset.note:
+        console.print(plain(dataset.note), style="yellow")
+    if not quiet:
+        describe_data(dataset)
+    if built_in == "compare" and methods is None and config is None:
+        plan, lines = study.without_unable(plan, dataset)
+        for line in lines:
+            console.print(plain(line))
+    return plan, dataset
 
 
-def _keep_best(best: list[Json], settings: Json, seed: int, out: Path) -> None:
-    """One line for every method, and a study of them by other seeds."""
-    from amsfl.study.settings import ELSEWHERE
+def parse_names(methods: str | None) -> list[str] | None:
+    if methods is None:
+        return None
+    from amsfl.methods import METHODS
 
-    for row in best:
-        words = ", ".join(f"{name} {_shown(value)}" for name, value in row["settings"].items())
-        typer.echo(f"best of {row['method']}: {words} (score {row['score']:.4g}, mean of {row['runs']})")
-    shared = {name: value for name, value in settings.items() if name not in ELSEWHERE}
-    plan = {"seed": seed, "run": shared, "methods": {row["method"]: row["settings"] for row in best}}
-    write_atomically(out / "best.toml", tomli_w.dumps(plan).encode())
+    names = [METHODS.spelling(name.strip()) for name in methods.split(",") if name.strip()]
+    if not names:
+        raise UserError(f"--methods {methods!r} names no method; write for example --methods fedavg,amsfl.")
+    return names
 
 
-def _values(pair: str) -> tuple[str, list[Any]]:
-    """`lr=0.05,0.5` as a name and its values: numbers and true, false as TOML has them, else text."""
-    name, sign, values = pair.partition("=")
-    if not (name and sign and values):
-        raise UserError(f"{pair!r} is no setting with its values; write it as in lr=0.05,0.5.")
-    name = name.strip().replace("-", "_")
+def search(
+    plan: "Study",
+    dataset: "Dataset",
+    level: str,
+    fixed: Collection[str],
+    quiet: bool,
+    out: Path | None = None,
+) -> "Study":
+    """The study with what a search finds for it; what is on record of one is not searched again."""
+    from amsfl import study
+
+    console = screen(stderr=True)
+    worth = study.search_cost(plan, level, fixed)
+    if worth and not quiet:
+        console.print(f"Learning rate and steps are searched first, at most {worth:.0f} trials' work.")
+    recorded = study.recorded_search(out) if out else {}
+
+    def watch(entry: str) -> None:
+        if not quiet:
+            console.print(f"  searching for {plain(entry)} ...")
+
     try:
-        return name, tomllib.loads(f"values = [{values}]")["values"]
-    except tomllib.TOMLDecodeError:
-        if name in WITH_COMMAS and "," in values:
-            raise UserError(
-                f"A value of {name} may have commas itself; put each in quotes: '{name}=\"{values}\"' is one."
-            ) from None
-        return name, [_value(each.strip()) for each in values.split(",")]
+        return study.tune_study(plan, dataset, level, fixed, recorded, watch)
+    except KeyboardInterrupt:
+        console.print("amsfl: stopped before the first trial; --tune none searches nothing.")
+        raise SystemExit(130) from None
 
 
-def _value(text: str) -> Any:
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
-        return text
+class Execution(NamedTuple):
+    """What the command line says beside the study itself."""
+
+    out: Path
+    part: str  # as in 3/8; "" is all of it
+    force: bool
+    quiet: bool
+    track: str
 
 
-def _shown(value: Any) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+def execute(
+    plan: "Study", dataset: "Dataset", execution: Execution, search: "Callable[[], Study] | None" = None
+) -> None:
+    """All of the study and its report, or one part of it: 'amsfl report' unites the parts."""
+    from amsfl import record, study
+    from amsfl.cli.progress import duration, watching_study
+    from amsfl.report import write
+    from amsfl.track import trackers_of
+
+    trackers = trackers_of(execution.track)  # one that is not there is said before the search
+    part, out = study.parse_part(execution.part), execution.out
+    record.check_part_count(out, part.of if execution.part else None)
+    mine = study.blocks_of(plan, part)  # and so is a part that there is not
+    home = record.part_folder(out, *part) if execution.part else out
+    if search:
+        study.check_folder(home, plan, dataset, execution.force)  # another's must not cost a search
+        plan = search()
+    total = sum(len(block.trials) for block in mine)
+    with study.open_folder(home, plan, dataset, execution.force) as writer:
+
+        def left() -> list["TrialBlock"]:
+            return study.pending(writer, plan, part)
+
+        def finished() -> int:
+            return total - sum(len(block.trials) for block in left())
+
+        console = screen(stderr=True)
+        try:
+            blocks = left()
+            if blocks and not execution.quiet:
+                with console.status("Timing a few rounds for an estimate ..."):
+                    guess = duration(study.estimate(writer, plan, dataset, blocks))
+                done = finished()
+                said = f"{done} of {total} trials are on record; the rest" if done else f"{total} trials"
+                console.print(f"{said} should take {guess} on this machine, if nothing else runs on it.")
+            with watching_study(plan, blocks, execution.quiet) as watch:
+                for _ in study.run_blocks(writer, plan, dataset, blocks, watch, trackers):
+                    pass
+        except KeyboardInterrupt:
+            console.print(
+                f"amsfl: stopped with {finished()} of {total} trials on record; continue with the same "
+                f"command, or see what there is with 'amsfl report {out}'."
+            )
+            raise SystemExit(130) from None
+    if execution.part:
+        screen().print(
+            f"Part {part.number} of {part.of}: {total} trials are on record. "
+            f"'amsfl report {plain(str(out))}' shows the parts that there are.",
+            soft_wrap=True,
+        )
+        return
+    with screen(stderr=True).status("Drawing the report ..."):
+        page = write([out], out)
+    announce(page)
+
+
+def announce(page: Path) -> None:
+    """What came out, in a few lines; the rest is on the page."""
+    summary = json.loads((page.parent / "summary.json").read_text(encoding="utf-8"))
+    console = screen()
+    if summary["synthetic"]:
+        console.print(plain(summary["notes"][0]), style="yellow")
+    for sentence in (summary["scope"], *summary["answer"]):
+        console.print(plain(sentence), soft_wrap=True)
+    console.print(f"Report: {plain(str(page))}", soft_wrap=True)

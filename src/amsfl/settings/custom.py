@@ -12,10 +12,10 @@ from amsfl.engines.models import Model
 from amsfl.methods import Method
 from amsfl.planning import Policy
 from amsfl.settings.custom_data import check_dataset
+from amsfl.settings.definitions import OF_ROWS
 
-OF_NAMED_DATA = ("data", "data_dir", "label", "client_column", "binary", "task")
-COLUMN_SETTINGS = ("drop", "columns", "missing")
-OF_TABLES = ("label", "client_column", "task", *COLUMN_SETTINGS)
+LABELS = ("label", "client_column", "task")
+OF_TABLES = OF_ROWS - {"data", "data_dir", "binary"}
 
 
 class CustomParts(NamedTuple):
@@ -62,8 +62,8 @@ def table_of(settings: JsonMapping, given: Dataset | Frame | None) -> tuple[Json
     from amsfl.data.table import load_table  # here: pandas is slow to import, and named data need none
 
     settings_of_table = {key: rest.pop(key) for key in OF_TABLES if rest.get(key) is not None}
-    columns = {key: settings_of_table.pop(key) for key in COLUMN_SETTINGS if key in settings_of_table}
-    return rest, load_table(given, options=ColumnOptions(**columns), **settings_of_table)
+    labels = {key: settings_of_table.pop(key) for key in LABELS if key in settings_of_table}
+    return rest, load_table(given, options=ColumnOptions(**settings_of_table), **labels)
 
 
 def split_custom(
@@ -80,7 +80,7 @@ def split_custom(
     }
     objects = {key: settings[key] for key, kind in kinds.items() if isinstance(settings.get(key), kind)}
     rest = {key: value for key, value in settings.items() if key not in objects}
-    for key in [*(OF_NAMED_DATA if own is not None else ()), *(("model",) if network else ())]:
+    for key in [*(sorted(OF_ROWS) if own is not None else ()), *(("model",) if network else ())]:
         if key in rest:
             raise UserError(f"Setting {key!r} and an object of your own in its place: leave one of them out.")
     return CustomParts(None if own is None else check_dataset(own), network, **objects), rest

@@ -1,7 +1,8 @@
 """From what a user gives (flags, a TOML file, keywords, a record) to checked settings."""
 
+import inspect
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,17 +10,14 @@ from pydantic import ValidationError
 
 from amsfl.core import UserError, nearest
 from amsfl.core.records import Json, JsonMapping
+from amsfl.core.registry import own_names
 from amsfl.core.score_names import split_target
-from amsfl.settings.definitions import RunConfig, ServeConfig, Serving, Settings, Simulation
+from amsfl.record import Manifest
+from amsfl.settings.definitions import RunConfig, ServeConfig, Settings, marked
 
 Config = TypeVar("Config", bound=Settings)
+F = TypeVar("F", bound=Callable[..., Any])
 LARGEST = 1_000_000  # bytes of a settings file
-OWN_OF_A_TRIAL = {
-    *("attack", "epsilon", "delta", "noise", "availability", "jitter", "failure", "stragglers"),
-    *("seed", "partition", "profile", "clock", "steps", "epochs", "lr", "lr_decay", "policy_options"),
-    *("budget", "joules", "megabytes"),
-    *("rounds", "seconds", "target", "stop_at_target"),
-}
 SHOWN = 60  # characters of a wrong value
 
 
@@ -50,6 +48,24 @@ def checked(kind: type[Config], settings: JsonMapping) -> Config:
         raise UserError(f"Setting {where!r} is {_short(first['input'])}: {why}.") from None
 
 
+def takes(kind: type[Settings]) -> Callable[[F], F]:
+    """A function whose `**settings` are those of a kind: notebooks and help() see each of them."""
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        settings = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.annotation
+            )
+            for name, field in kind.model_fields.items()
+        ]
+        function.__signature__ = signature.replace(parameters=[*own, *settings])  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
 CLIENTS_OWN = ("loss", "class_weights")  # on real clients each app's own
 
 
@@ -57,9 +73,10 @@ def check_alike(configs: Sequence[RunConfig]) -> None:
     """Trials of a batch share an engine: but for what is a trial's own, they must not differ."""
     if not configs:
         raise UserError("There are no trials to run; give settings of at least one.")
-    first = configs[0].model_dump(exclude=OWN_OF_A_TRIAL)
+    own = {*marked(RunConfig, "trial")}
+    first = configs[0].model_dump(exclude=own)
     for place, config in enumerate(configs):
-        for key, value in config.model_dump(exclude=OWN_OF_A_TRIAL).items():
+        for key, value in config.model_dump(exclude=own).items():
             if value != first[key]:
                 raise UserError(
                     f"Trial {place} has {key} {_short(value)}, the first one {_short(first[key])}; trials "
@@ -69,7 +86,7 @@ def check_alike(configs: Sequence[RunConfig]) -> None:
 
 def _stranger(key: str, kind: type[Settings]) -> str:
     """Why a setting is not one of these."""
-    if key in Serving.model_fields:
+    if key in ServeConfig.model_fields:
         return f"Setting {key!r} is about real clients, and this is a simulation; leave it out."
     if key in CLIENTS_OWN:
         return (
@@ -77,7 +94,7 @@ def _stranger(key: str, kind: type[Settings]) -> str:
             "as in torch_client(loss=...), and clients of `amsfl deploy --data` take the cross-entropy of "
             "classes, the squared error of numbers; leave it out."
         )
-    if key in Simulation.model_fields:
+    if key in RunConfig.model_fields:
         return f"Setting {key!r} is about simulations, and here real clients train; leave it out."
     return f"Unknown setting {_short(key)}{nearest(key[:SHOWN], kind.model_fields)}."
 
@@ -88,6 +105,31 @@ def _short(value: Any) -> str:
     except ValueError:  # a whole number of thousands of digits
         text = "a number too long to print"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+def merge_settings(manifest: Manifest, changes: JsonMapping) -> Json:
+    """The settings that a run goes on with; only its length and the like may change."""
+    changes = split_target(changes)
+    refuse_recorded_code(manifest.settings, changes)
+    may = dict.fromkeys((*marked(RunConfig, "later"), *marked(ServeConfig, "later")))
+    for key in changes:
+        if key not in may and changes[key] != manifest.settings.get(key):
+            raise UserError(
+                f"The run began with {key} {manifest.settings.get(key)!r} and cannot go on with "
+                f"{changes[key]!r}; what may change is {', '.join(may)}. For the rest start a new run."
+            )
+    return manifest.settings | dict(changes)
+
+
+def refuse_recorded_code(settings: JsonMapping, named: Container[str] = ()) -> None:
+    """A record may name code, as in `method = "module:attribute"`; only its reader decides what is run."""
+    for key in marked(RunConfig, "own"):
+        value = settings.get(key)
+        if key not in named and isinstance(value, str) and own_names(value):
+            raise UserError(
+                f"The record was made with code of somebody's own, {key} {value!r}, and a record must not "
+                f"choose what is run. Name it again: --{key.replace('_', '-')} {value}, or pass it in Python."
+            )
 
 
 def read_toml(path: Path) -> Json:

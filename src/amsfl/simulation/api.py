@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from amsfl import record
 from amsfl.clock.costs import MEGABYTE
@@ -16,8 +16,7 @@ from amsfl.privacy.mechanism import check_longer
 from amsfl.record import RoundRecord, fingerprint
 from amsfl.settings.custom import split_custom
 from amsfl.settings.definitions import RunConfig
-from amsfl.settings.keywords import RunKeywords
-from amsfl.settings.parse import make_config
+from amsfl.settings.parse import make_config, merge_settings, takes
 from amsfl.settings.privacy import privacy_remarks, private_settings
 from amsfl.settings.remarks import remarks
 from amsfl.simulation import provenance
@@ -34,6 +33,7 @@ from amsfl.track import TrackerSpec, trackers_of
 LEAST_PATIENCE, MOST_PATIENCE = 25, 100  # scored rounds without a better one that end a run on a table
 
 
+@takes(RunConfig)
 def run(
     *,
     out: str | Path | None = None,
@@ -44,7 +44,7 @@ def run(
     progress: bool | None = None,
     dataset: Dataset | Frame | None = None,
     network: Model | None = None,
-    **settings: Unpack[RunKeywords],
+    **settings: Any,
 ) -> Result:
     """Train one federated model: `amsfl.run(method="amsfl", data="digits", rounds=30).accuracy`.
 
@@ -144,7 +144,7 @@ def resume(
     trackers = trackers_of(track)
     own, changes = split_custom(changes, dataset, network)
     with record.reopen(Path(where), "run") as writer, ExitStack() as stack:
-        config = make_config(fingerprint.merge_settings(writer.manifest, changes | own.names()))
+        config = make_config(merge_settings(writer.manifest, changes | own.names()))
         point = writer.last_checkpoint()
         _check_not_passed(config.rounds if "rounds" in changes else None, point.round if point else 0)
         stack.enter_context(precision(config))

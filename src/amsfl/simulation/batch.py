@@ -3,11 +3,11 @@
 import time
 from collections.abc import Callable, Sequence
 
+from amsfl.core.records import JsonMapping
 from amsfl.record import RoundRecord
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.custom_data import check_dataset
 from amsfl.settings.definitions import RunConfig
-from amsfl.settings.keywords import RunKeywords
 from amsfl.settings.parse import check_alike, make_config
 from amsfl.simulation.components import precision
 from amsfl.simulation.detailed_scores import detailed_scores
@@ -29,7 +29,7 @@ def run_trials(
 
 
 def run_batch(
-    trials: Sequence[RunConfig | RunKeywords],
+    trials: Sequence[RunConfig | JsonMapping],
     own: CustomParts | None = None,
     watch: Callable[[int, RoundRecord], None] | None = None,
 ) -> list[Result]:

@@ -16,7 +16,7 @@ from amsfl.planning import Policy
 from amsfl.portable.network import check_rows, vocabulary_size
 from amsfl.privacy import Mechanism
 from amsfl.settings.custom import CustomParts
-from amsfl.settings.definitions import RunConfig, Training
+from amsfl.settings.definitions import OF_ROWS, RunConfig, Training
 from amsfl.worth import CLIENTS_AT_MOST
 
 SENT = len(Reading._fields) - 2  # scalars of a reading that the client sends
@@ -25,17 +25,8 @@ PRODUCTS = {"strict": "highest", "tf32": "tensorfloat32", "bf16": "BF16_BF16_F32
 
 
 def load_data(config: Training) -> Dataset:
-    return data.load(
-        config.data,
-        data_dir=config.data_dir,
-        label=config.label,
-        client_column=config.client_column,
-        binary=config.binary,
-        drop=config.drop,
-        columns=config.columns,
-        missing=config.missing,
-        task=config.task,
-    )
+    named = config.model_dump(include=OF_ROWS)
+    return data.load(named.pop("data"), **named)
 
 
 def own_features(

@@ -16,23 +16,21 @@ from amsfl.engines import Errors, Scores, devices, metrics
 from amsfl.engines.task import Matrix
 from amsfl.methods import Method
 from amsfl.record import Manifest, MethodFacts
-from amsfl.record.fingerprint import CODE, checksum_arrays, identity
-from amsfl.settings.definitions import RunConfig
+from amsfl.record.fingerprint import checksum_arrays
+from amsfl.settings.definitions import RunConfig, marked
 from amsfl.simulation.components import client_names
 from amsfl.simulation.setup import RunSetup
 
 
 def manifest(setup: RunSetup, first: Array) -> Manifest:
     """record.json of a new run; `first` is its model before any round."""
-    config, made = setup.config, made_from(setup)
-    settings = config.model_dump()
+    config = setup.config
     names = client_names(config, setup.data)
     return Manifest(
         kind="run",
-        identity=identity(settings, made),
-        settings=settings,
+        settings=config.model_dump(),
         methods={config.method: of_method(setup.method)},
-        made_from=made,
+        made_from=made_from(setup),
         machine=machine(setup, first),
         about=about(setup.data, setup.profiles[0], names),
     )
@@ -69,7 +67,7 @@ def of_files(config: RunConfig) -> Json:
 
 def of_code(config: RunConfig) -> Json:
     """Of every `module:attribute` the file that it is in."""
-    names = [name for key in CODE for name in own_names(str(getattr(config, key, "")))]
+    names = [name for key in marked(RunConfig, "own") for name in own_names(str(getattr(config, key, "")))]
     return {name: _of_file(path) for name in names if (path := own_file(name))}
 
 

@@ -17,8 +17,7 @@ from amsfl.data import Dataset, Frame
 from amsfl.engines.models import Model
 from amsfl.record import Lock, dumps, flatten, read_sealed, write_sealed
 from amsfl.settings.custom import split_custom, table_of
-from amsfl.settings.data_settings import DataSettings
-from amsfl.settings.parse import OWN_OF_A_TRIAL
+from amsfl.settings.definitions import OF_ROWS, marked
 from amsfl.settings.round_ends import chosen_round_end
 from amsfl.simulation import CustomParts, Result, RunConfig, make_config, provenance, run_batch
 from amsfl.simulation.api import setting_remarks
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 CHUNK = 64  # runs of one batch: what is kept at once, and what a stopped sweep may lose
 RUNS = 100_000  # of one sweep
 FILES = "sweep-*.json"  # a batch each
-OF_DATA = {*DataSettings.model_fields} - {"partition"}
 Row = Json
 Watch = Callable[[int, int], None]
 
@@ -45,7 +43,7 @@ class SweepRun(NamedTuple):
     @property
     def of_data(self) -> str:
         """The settings that say which rows there are."""
-        return dumps(self.config.model_dump(include=OF_DATA))
+        return dumps(self.config.model_dump(include=OF_ROWS))
 
 
 def sweep(
@@ -175,7 +173,7 @@ def batches(runs: Sequence[SweepRun]) -> Iterator[list[SweepRun]]:
         end = chosen_round_end(config, method, config.cohort or config.clients, run.own.round_end)
         # by the clock a method's own round end is used or not; uploads are added up otherwise under attack
         facts = [end.name, bool(config.attack), objects]
-        shared = dumps([config.model_dump(exclude=OWN_OF_A_TRIAL, mode="json"), facts])
+        shared = dumps([config.model_dump(exclude={*marked(RunConfig, "trial")}, mode="json"), facts])
         alike.setdefault(shared, []).append(run)
     for group in alike.values():
         for first in range(0, len(group), CHUNK):

@@ -14,8 +14,8 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.record import RoundRecord, RunRecord, read_run
-from amsfl.record.fingerprint import refuse_recorded_code
 from amsfl.record.timeline import GONE, absent, busy_times, spans
+from amsfl.settings.parse import refuse_recorded_code
 from amsfl.settings.round_ends import round_end_on_record
 
 LATE = "late"  # how the reasons begin of those who were slow

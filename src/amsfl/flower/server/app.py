@@ -19,9 +19,9 @@ from amsfl.flower.server.server import FlowerServer
 from amsfl.flower.server.server_state import ServerState
 from amsfl.flower.server.telemetry import Telemetry
 from amsfl.record import RoundRecord, read_manifest
-from amsfl.record.fingerprint import merge_settings
 from amsfl.settings.custom import split_custom
-from amsfl.settings.definitions import Simulation
+from amsfl.settings.definitions import RunConfig
+from amsfl.settings.parse import merge_settings
 from amsfl.simulation import ServeConfig, serve_config
 from amsfl.simulation.observers import observers
 from amsfl.track import trackers_of
@@ -123,7 +123,7 @@ def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[s
 
     Keys that are no setting of ours are the app's own and left alone.
     """
-    ours = {*ServeConfig.model_fields, *Simulation.model_fields, "out", *RUN}  # the second are refused
+    ours = {*ServeConfig.model_fields, *RunConfig.model_fields, "out", *RUN}  # the second are refused
     settings: dict[str, Any] = dict(defaults)
     for key, value in run_config.items():
         name, _, option = key.replace("-", "_").partition(".")

@@ -14,7 +14,6 @@ from amsfl.flower.server.reply_checks import PARTS, Sizes
 from amsfl.methods import Method
 from amsfl.planning.planner import PlannerMemory
 from amsfl.record import Checkpoint, Manifest, RoundRecord, RunWriter, dumps, from_plain, plain
-from amsfl.record.fingerprint import identity
 from amsfl.record.run import TROUBLE as TROUBLE
 from amsfl.simulation import ServeConfig, provenance
 
@@ -83,7 +82,6 @@ def manifest(config: ServeConfig, state: ServerState, method: Method) -> Manifes
     }
     return Manifest(
         kind="flower",
-        identity=identity(settings, made),
         settings=settings,
         methods={config.method: provenance.of_method(method)},
         made_from=made,

@@ -2,25 +2,21 @@
 
 import inspect
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from rich.console import Console
+from cyclopts import Parameter
 from rich.table import Table
 
 from amsfl.cli import flags
 from amsfl.cli.output import describe_data, plain, say, screen
-from amsfl.cli.progress import loading
-from amsfl.clock import BUILT_IN, COLUMNS
-from amsfl.core import Kind, UserError
+from amsfl.core import UserError
 from amsfl.core.records import Json
-from amsfl.data import catalogue, load
-from amsfl.data.example import messy
-from amsfl.record import write_atomically
-from amsfl.record.disk import make_folder
-from amsfl.settings.definitions import Training
+from amsfl.settings.definitions import OF_ROWS, RunConfig
 
-AnyKind = Kind[Any]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from amsfl.core import Kind
 
 
 def methods() -> None:
@@ -37,7 +33,7 @@ def methods() -> None:
     for method in made.values():
         if method.facts.note:
             console.print(plain(method.facts.note))
-    others: dict[str, tuple[str, AnyKind]] = {
+    others: dict[str, tuple[str, Any]] = {
         "Policies": ("--policy", planning.POLICIES),
         "Combining": ("--robust", combine.COMBINES),
         "Sending": ("--transmit", transmit.TRANSMITS),
@@ -50,7 +46,7 @@ def methods() -> None:
     _print_profiles(console)
 
 
-def _about(kind: AnyKind, name: str, *between: str) -> list[str]:
+def _about(kind: "Kind[Any]", name: str, *between: str) -> list[str]:
     """Its settings with their defaults, and the first line of its docstring."""
     options = [
         key if default in (None, inspect.Parameter.empty) else f"{key}={default:g}"
@@ -60,25 +56,26 @@ def _about(kind: AnyKind, name: str, *between: str) -> list[str]:
     return [", ".join(options), *between, plain(line)]
 
 
-@flags.takes(Training, only=("label", "client_column", "task", "drop", "columns", "missing"))
+@flags.takes(RunConfig, only=sorted(OF_ROWS - {"data", "data_dir", "binary"}))
 def data(
     settings: Json,
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="FILE...", help="a table; several: one a site. Without one, the data sources are listed"
-        ),
-    ] = None,
+    *files: Annotated[
+        str,
+        Parameter(help="a table; several: one a site. Without one, the data sources are listed"),
+    ],
     example: Annotated[
-        bool, typer.Option("--example", help="write visits.csv and new-visits.csv, made-up tables to try")
+        bool, Parameter(help="write visits.csv and new-visits.csv, made-up tables to try")
     ] = False,
-    out: Annotated[Path, typer.Option(help="folder that --example writes to")] = Path("."),
+    out: Annotated[Path, Parameter(help="folder that --example writes to")] = Path("."),
 ) -> None:
     """List the data sources, or say how a table of yours is read; trains nothing.
 
     --example writes a table to try things on: visits to six hospitals with gaps, dates, an id, 3,000 words in
     a column, and 7% of one class. visits.csv has a label, new-visits.csv has rows to predict.
     """
+    from amsfl.cli.progress import loading
+    from amsfl.data import catalogue, load
+
     if example:
         return _write_example(out)
     if files:
@@ -91,8 +88,10 @@ def data(
     screen().print(table)
 
 
-def _print_profiles(console: Console) -> None:
+def _print_profiles(console: "Console") -> None:
     """The built-in device profiles, and the columns of a table of sites."""
+    from amsfl.clock import BUILT_IN, COLUMNS
+
     table = Table(
         "--profile", "what it is", "seconds a step", "seconds of communication a round", title="Profiles"
     )
@@ -108,6 +107,9 @@ def _print_profiles(console: Console) -> None:
 
 
 def _write_example(folder: Path) -> None:
+    from amsfl.data.example import messy
+    from amsfl.record.disk import make_folder, write_atomically
+
     files = messy()
     for file, content in files.items():
         path = folder / file

@@ -1,0 +1,40 @@
+"""The command, called in this process: what it prints, how it ends, and what it lets through."""
+
+import io
+from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from typing import NamedTuple
+
+from amsfl.cli.app import call
+
+
+class Outcome(NamedTuple):
+    exit_code: int
+    stdout: str
+    stderr: str
+    output: str  # both, as they came
+    exception: BaseException | None  # a traceback that a user would see
+
+
+class Tee(io.StringIO):
+    def __init__(self, both: io.StringIO) -> None:
+        super().__init__()
+        self.both = both
+
+    def write(self, text: str) -> int:
+        self.both.write(text)
+        return super().write(text)
+
+
+class CliRunner:
+    """Called as those of click and Typer are."""
+
+    def invoke(self, app: object, words: Sequence[object]) -> Outcome:
+        both = io.StringIO()
+        out, err, exception = Tee(both), Tee(both), None
+        with redirect_stdout(out), redirect_stderr(err):
+            try:
+                code = call([str(word) for word in words])
+            except Exception as error:
+                code, exception = 1, error
+        return Outcome(code, out.getvalue(), err.getvalue(), both.getvalue(), exception)
