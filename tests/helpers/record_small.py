@@ -18,7 +18,7 @@ from amsfl.record import (
     folder,
     study,
 )
-from amsfl.record.fingerprint import identity
+from amsfl.record.sums import checksum
 
 FACTS = {"fake": MethodFacts("fake", "Fake")}
 
@@ -26,7 +26,7 @@ FACTS = {"fake": MethodFacts("fake", "Fake")}
 def manifest(**settings: Any) -> Manifest:
     settings = {"method": "fake", "lr": 0.1, "rounds": 6, **settings}
     made = {"data": "none", "model": "one number"}
-    return Manifest("run", identity(settings, made), settings, FACTS, made)
+    return Manifest("run", settings, FACTS, made)
 
 
 def one_round(number: int, lr: float = 0.1) -> RoundRecord:
@@ -79,7 +79,7 @@ def resume(where: Path) -> None:
 def study_manifest(**settings: Any) -> Manifest:
     settings = {"title": "small", "trials": 3, **settings}
     facts = {"one": FACTS["fake"], "two": FACTS["fake"]}
-    return Manifest("study", identity(settings, {}), settings, facts)
+    return Manifest("study", settings, facts, identity=checksum(settings))
 
 
 def run_study(where: Path, **settings: Any) -> None:

@@ -76,7 +76,7 @@ def real(rounds: list[RoundRecord], **settings: Any) -> RunRecord:
     about = {"clients": {"names": ["north", "south"]}}
     facts = {"fedavg": MethodFacts("fedavg", "FedAvg")}
     kept = {"method": "fedavg", "data": "own", "cohort": None} | settings
-    return RunRecord(Manifest("flower", 0, kept, facts, {"clients": 2}, about=about), rounds, None)
+    return RunRecord(Manifest("flower", kept, facts, {"clients": 2}, about=about), rounds, None)
 
 
 def one(number: int, took: list[float], elapsed: float, cohort: Any = (0, 1), **plan: Any) -> RoundRecord:

@@ -8,7 +8,7 @@ import amsfl
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.methods import Arithmetic, Method
-from amsfl.record.fingerprint import refuse_recorded_code
+from amsfl.settings.parse import refuse_recorded_code
 from amsfl.simulation import run_batch
 from amsfl.study import store
 from amsfl.study.settings import study_of

@@ -169,7 +169,7 @@ def test_no_place_of_this_machine_is_in_the_record(whole, tmp_path):
         assert study.pending(home, plan) == []
     assert "somewhere" not in (whole / "study.toml").read_text(encoding="utf-8")
     resolved = tomllib.loads((whole / "study.toml").read_text(encoding="utf-8"))
-    assert resolved["run"]["lr"] == 0.05 and resolved["data"]["name"] == "digits"
+    assert resolved["run"]["batch"] == 64 and resolved["data"]["name"] == "digits"
 
 
 def test_times_in_the_table_are_those_of_the_curves(whole):

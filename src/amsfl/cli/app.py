@@ -82,11 +82,11 @@ def parameters(name: str) -> list[tuple[tuple[str, ...], str, bool]]:
     command = app[name].default_command
     if hasattr(command, "show"):
         command.show(every=True)
-    found = [
+    listed = [
         (each.names, str(each.parameter.help or ""), each.names[0].startswith("-"))
         for each in app[name].assemble_argument_collection()
         if each.parameter.show is not False
     ]
     if hasattr(command, "show"):
         command.show(every=False)
-    return found
+    return listed
