@@ -127,12 +127,10 @@ class JaxEngine:
             sums = np.where(used, np.arange(lanes), -1)[None].astype(np.int32)
         else:
             owner = np.searchsorted(ends, place, "right")
-            first = ends - [len(work.client) for work in asked]
             models, shift = join_models([asked[of].models for of in wave.of])
             own.integers[:, 5] += shift[np.searchsorted(wave.of, owner)]
             state, memory = (
-                np.stack([getattr(asked[o], name)[p - first[o]] for o, p in zip(owner, place, strict=True)])
-                for name in ("state", "memory")
+                np.concatenate([getattr(work, name) for work in asked])[place] for name in ("state", "memory")
             )
             sums = members(wave, owner)
         device = nth % len(self.rows)
