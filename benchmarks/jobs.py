@@ -14,8 +14,7 @@ from ours import JOBS, LR
 
 from amsfl.data import load, partition
 from amsfl.engines import models
-from amsfl.portable.compute import logits
-from amsfl.portable.network import LayerSpec
+from amsfl.portable.network import LayerSpec, logits
 
 import jax  # isort: skip  # after amsfl, which sets it up
 

@@ -15,10 +15,9 @@ from amsfl.core import UserError
 from amsfl.data import Dataset
 from amsfl.data.named import load_images, load_texts
 from amsfl.engines import models
-from amsfl.portable.compute import logits
 from amsfl.portable.export import export
 from amsfl.portable.model import PortableModel
-from amsfl.portable.network import check_rows, count_operations, shapes
+from amsfl.portable.network import check_rows, count_operations, logits, shapes
 
 SPECS = {"transformer:16-1-20": 8, "cnn:4": 3 * 6 * 6}
 

@@ -19,7 +19,7 @@ from amsfl.core import UserError
 from amsfl.data.dataset import Dataset, class_weights
 from amsfl.engines import losses, models, task
 from amsfl.engines.evaluate import evaluator, outputs
-from amsfl.portable.class_scores import of_classes
+from amsfl.portable.evaluation import of_classes
 from amsfl.report import write
 
 

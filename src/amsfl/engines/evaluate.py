@@ -16,7 +16,7 @@ from amsfl.engines.memory import intermediate_bytes, room_for
 from amsfl.engines.models import tensors
 from amsfl.engines.scores import Scores, errors
 from amsfl.engines.task import Task
-from amsfl.portable.compute import logits
+from amsfl.portable.network import logits
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
 PARTS = 8  # blocks at least of a large split, so that as many workers have something to do

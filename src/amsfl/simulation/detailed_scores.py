@@ -12,9 +12,8 @@ from amsfl.engines import Errors, Scores, Task, devices, metrics
 from amsfl.engines.evaluate import outputs
 from amsfl.engines.models import tensors
 from amsfl.engines.scores import class_metrics
-from amsfl.portable import compute
-from amsfl.portable.class_scores import of_classes
-from amsfl.portable.evaluation import permutation_importance
+from amsfl.portable.evaluation import of_classes, permutation_importance
+from amsfl.portable.network import logits
 from amsfl.record.schema import Array
 from amsfl.simulation.components import client_labels, precision
 from amsfl.simulation.setup import RunSetup
@@ -79,7 +78,7 @@ def column_importance(setup: RunSetup, params: Array) -> list[Json]:
     name = "r2" if not setup.data.classes else "AUC" if UNBALANCED <= shares.max() < 1 else "accuracy"
 
     def score(x: Array) -> float:
-        predicted = np.asarray(compute.logits(model.layers, named, x), np.float64)
+        predicted = np.asarray(logits(model.layers, named, x), np.float64)
         if name == "accuracy":
             return float((predicted.argmax(1) == y).mean())
         if name == "AUC":

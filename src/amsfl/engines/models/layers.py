@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from amsfl.core.records import Json, Tree
 from amsfl.engines.convolution import convolve, kernels
 from amsfl.engines.dense import Layer, flips, product
-from amsfl.portable.compute import VARIANCE_FLOOR
-from amsfl.portable.network import KERNEL, LayerSpec, shapes
+from amsfl.portable.network import KERNEL, VARIANCE_FLOOR, LayerSpec, shapes
 
 Params = tuple[Layer, ...]
 

@@ -117,7 +117,7 @@ def scorer(
     """Server-side evaluation on server.npz: accuracy, loss, macro-F1 and recall, or R² and errors of amounts,
     as in simulation."""
     from amsfl.engines import Scores, metrics
-    from amsfl.portable.class_scores import of_classes
+    from amsfl.portable.evaluation import of_classes
 
     held = read(folder / "server.npz")
     classes, unit, asked = int(held["classes"]), float(held["unit"]), shown_score(score, {})
