@@ -72,7 +72,7 @@ def simulator(end: RoundEnd, seconds: list[float], moves: int, folder: Path) -> 
 def flower(end: RoundEnd, seconds: list[float], moves: int, folder: Path) -> list[Taken]:
     """The Flower server in this process, with a clock of its own: client i replies after seconds[i]."""
     pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
-    from flower_clock import moves_of
+    from virtual_grid import moves_of
 
     return [Taken(*each) for each in moves_of(end, seconds, moves)]
 

@@ -106,25 +106,30 @@ def outcome(name: str) -> dict[str, float]:
 def in_process(settings: dict[str, Any]) -> dict[str, float]:
     """Three real clients and a real server in one process; its seconds are the machine's."""
     from amsfl import data
-    from amsfl.flower import Shard, evaluator, jax_client, serve
-    from amsfl.flower.in_process import InProcessGrid
+    from amsfl.flower import InProcessGrid, Shard, evaluator, jax_client, serve
+    from amsfl.flower.jax_trainer import NAME, program
 
     digits = data.load("digits")
     parts = data.partition("dirichlet:0.5", digits.y, 3, 0)
+    softmax = program("softmax", 64, 10)
 
     def shard(context: Any) -> Shard:
         rows = parts[int(context.node_config["partition-id"])]
         return Shard(digits.x[rows], digits.y[rows], 10, "softmax")
 
-    def logits(params: Any, rows: Any) -> Any:
-        return rows @ params[:640].reshape(10, 64).T + params[640:]
+    def logits(arrays: Any, rows: Any) -> Any:
+        flat = arrays[NAME].numpy()
+        return rows @ flat[:640].reshape(10, 64).T + flat[640:]
 
     grid = InProcessGrid(jax_client(shard), [{"partition-id": place} for place in range(3)])
     run = {"clients": 3, "rounds": 5, "batch": 16, "seed": 3, "poll": 0.001} | settings
-    _, rounds = serve(grid, run, evaluator(logits, digits.evals))
+    score = evaluator(logits, *digits.evals["holdout"])
+    rounds: list[Any] = []
+    result = serve(grid, run, softmax.start(3), evaluate=score, say=lambda line: None, watch=rounds.append)
+    scores = result.evaluate_metrics_serverapp[5]
     return {
-        "score": rounds[-1].scores["holdout/accuracy"],
-        "loss": rounds[-1].scores["holdout/loss"],
+        "score": scores["accuracy"],
+        "loss": scores["loss"],
         "steps": sum(sum(each.steps) for each in rounds),
         "bytes": sum(each.bytes_up + each.bytes_down for each in rounds),
     }

@@ -11,8 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from amsfl.flower.deploy import leftovers
 from amsfl.flower.deploy.processes import Federation, loopback
+
+from amsfl.flower.deploy import leftovers
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 KINDS = {"worker": "amsfl.flower.node.worker", "node": "amsfl.flower.node.supernode", "server": "serverapp"}

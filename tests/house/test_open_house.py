@@ -79,32 +79,3 @@ def test_compared_and_reported(house):
     assert "Damped &lt;b&gt;averaging&lt;/b&gt;" in page and "<b>averaging" not in page
     found = json.loads((house / "study" / "summary.json").read_text())
     assert set(found["methods"]) == {"fedavg", "damped.damped"}
-
-
-@pytest.mark.slow
-def test_served_through_a_real_federation(house, tmp_path):
-    """Two rounds on a SuperLink and three SuperNodes: what travels weighs half, and the rule is followed."""
-    pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
-    from amsfl import record
-    from amsfl.flower.deploy.processes import loopback
-
-    app = tmp_path / "app"
-    shutil.copytree(house, app, ignore=shutil.ignore_patterns("study", "run", "__pycache__"))
-    out = tmp_path / "record"
-    (app / "pyproject.toml").write_text(
-        '[build-system]\nrequires = ["hatchling"]\nbuild-backend = "hatchling.build"\n'
-        '[project]\nname = "house"\nversion = "1.0.0"\ndescription = "tests"\n'
-        '[tool.flwr.app]\npublisher = "tests"\n'
-        "[tool.flwr.app.components]\n"
-        'serverapp = "app:server"\nclientapp = "app:client"\n'
-        f'[tool.flwr.app.config]\nout = "{out}"\n'
-    )
-    with loopback(tmp_path / "flower") as running:
-        for place in range(3):
-            running.node(f"node-{place}", {"partition-id": place})
-        process = running.start("run", ["flwr", "run", str(app), "local", "--stream"])
-        process.wait(240)
-        said = running.log("run").read_text(errors="replace")
-    rounds = record.read_run(out).rounds
-    assert [len(each.cohort) for each in rounds] == [3, 3], said[-3000:]
-    assert all(each.bytes_up == 3 * 2 * 650 for each in rounds)

@@ -239,7 +239,7 @@ def test_studies_have_a_run_a_trial(tmp_path):
 
 def test_servers_of_real_clients_have_trackers(tmp_path):
     flower = pytest.importorskip("amsfl.flower", reason="Flower is not installed")
-    rehearsal = pytest.importorskip("amsfl.flower.in_process", reason="Flower is not installed")
+    apps = pytest.importorskip("flwr.app", reason="Flower is not installed")
     data, opened = own_data(), []
 
     def shard(context):
@@ -250,12 +250,17 @@ def test_servers_of_real_clients_have_trackers(tmp_path):
         opened.append(begun)
         return RunCallbacks(lambda record: opened.append(numbers(record, begun.clock)), opened.append)
 
-    def score(params, buffers):
-        return {"holdout": {"mine": 0.25, "accuracy": 0.5}}
+    def score(server_round, arrays):
+        return apps.MetricRecord({"mine": 0.25, "accuracy": 0.5})
 
     settings = {"method": "fedavg", "clients": 2, "rounds": 2, "poll": 0.001, "batch": 16, "steps": 1}
-    grid = rehearsal.InProcessGrid(flower.jax_client(shard), [{"partition-id": place} for place in range(2)])
-    flower.serve(grid, settings | {"out": str(tmp_path / "run"), "track": begin}, score)
+    grid = flower.InProcessGrid(flower.jax_client(shard), [{"partition-id": place} for place in range(2)])
+    flower.serve(
+        grid,
+        settings | {"out": str(tmp_path / "run"), "track": begin},
+        np.zeros(2 * data.x.shape[1] + 2),
+        evaluate=score,
+    )
     begun, *rounds, summary = opened
     assert begun.out == tmp_path / "run" and begun.clock == "makespan" and begun.settings["clients"] == 2
     assert [each["holdout/mine"] for each in rounds] == [0.25, 0.25]

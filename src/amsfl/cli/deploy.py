@@ -1,5 +1,7 @@
-"""`amsfl deploy`: real clients on this machine; `amsfl supernode`: what a site runs."""
+"""`amsfl deploy`: a table as a federation, here or as a Flower project; `amsfl supernode`: a site."""
 
+import contextlib
+import io
 from pathlib import Path
 from typing import Annotated
 
@@ -12,44 +14,35 @@ from amsfl.cli.run import Track
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.core.scores import describe_scores
-from amsfl.settings.definitions import ServeConfig, Training
+from amsfl.settings.definitions import ServeConfig
 
 
 @flags.takes(ServeConfig, leave_out=("clock", "profile"))
 def deploy(
     settings: Json,
-    app: Annotated[
-        Path | None,
-        Parameter(help="the folder of your own Flower app; without it, --data is dealt and ours trains"),
+    table: Annotated[
+        Path | None, Parameter(help="a table (FILE.csv), or the folder of a Flower app of your own")
     ] = None,
     /,
     *,
-    run_config: Annotated[
-        str,
-        Parameter(help="keys of your own app's run-config, as flwr run takes them: 'name=\"text\" k=1'"),
-    ] = "",
-    slowdowns: Annotated[
-        str | None, Parameter(help="how many times slower each client is, as in 1,2,4,8,2")
+    write: Annotated[
+        Path | None, Parameter(help="leave a whole Flower project in this folder, and run nothing")
     ] = None,
+    run_config: Annotated[
+        str, Parameter(help="keys of the app's run-config, as flwr run takes them: 'name=\"text\" k=1'")
+    ] = "",
+    slowdowns: Annotated[str, Parameter(help="how many times slower each client is, as in 1,2,4,8,2")] = "",
     step_seconds: Annotated[
         float,
         Parameter(
             validator=Number(gte=0, lte=3600), help="seconds that a step of the fastest client takes at least"
         ),
     ] = 0.0,
-    profile: Annotated[
-        Path | None,
-        Parameter(help="a table of sites, as for amsfl run: a client's steps take at least its step_seconds"),
-    ] = None,
-    tls: Annotated[
-        bool, Parameter(help="encrypt, and let SuperNodes prove who they are; makes the keys")
-    ] = False,
     out: Annotated[Path, Parameter(help="folder of the record")] = Path("runs/deploy"),
     resume: Annotated[bool, Parameter(help="continue from the folder's last round")] = False,
     force: Annotated[bool, Parameter(help="replace a run that the folder holds")] = False,
     track: Track = "",
-    dry_run: Annotated[bool, Parameter(help="print what would be started, and start nothing")] = False,
-    log: Annotated[str, Parameter(help="how rounds and refusals are printed: text or json")] = "text",
+    log: Annotated[str, Parameter(help="how rounds are printed: text or json")] = "text",
     metrics_port: Annotated[
         int,
         Parameter(
@@ -59,106 +52,95 @@ def deploy(
     ] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Start a SuperLink and SuperNodes on this machine, train, and leave nothing running.
+    """Train on a table through Flower's own messages, in this process; or run a Flower app of your own.
 
-    With APP, the SuperNodes run your own Flower app, and settings that you give go into its run-config.
-    Clients made by amsfl.flower are slowed as asked; others find slowdown and step-seconds in their
-    node-config.
+    With --write a whole Flower project is left in a folder: `flwr run` takes it as it is, in Flower's
+    simulation and on SuperNodes.
     """
-    from amsfl.flower.deploy.recipe import DeploySettings, client_speeds
-    from amsfl.flower.deploy.run import describe, launch
-    from amsfl.flower.server.scoring import deciding_split
-    from amsfl.simulation.against_fedavg import sentence
-    from amsfl.track import trackers_of
+    from amsfl.flower.deploy import deploy as run
+    from amsfl.flower.deploy import run_app, settings_of, write_project
 
-    asked = dict(settings) if app else {"data": Training.model_fields["data"].default, **settings}
-    asked |= {"resume": True} if resume else {"force": True} if force else {}
-    if log not in ("text", "json"):
-        raise UserError(f"--log is {log!r}; it may be text or json.")
-    asked |= {"log": log} if log != "text" else {}
-    asked |= {"metrics_port": metrics_port} if metrics_port else {}
-    asked |= (
-        {"track": track} if trackers_of(track) else {}
-    )  # one that is not there is said before anything starts
-    quiet = (lambda line: None) if as_json else say
-    slow, spends = _numbers(slowdowns), list[dict[str, float]]()
-    if run_config and app is None:
+    asked = {**settings, "resume": resume, "force": force, "log": log, "metrics_port": metrics_port}
+    asked |= {"track": track, "slowdowns": slowdowns, "step_seconds": step_seconds}
+    own_app = table is not None and table.is_dir() and (table / "pyproject.toml").is_file()
+    if table is not None and not own_app:
+        if "data" in settings:
+            raise UserError(f"Both {table} and --data say what to train on; leave one of them out.")
+        asked["data"] = str(table)
+    elif run_config and not own_app:
         raise UserError("--run-config is for an app of your own; name its folder: amsfl deploy APP.")
-    if profile is not None:
-        if slow or step_seconds:
-            raise UserError(
-                "A profile says how slow each client is; leave --slowdowns and --step-seconds out."
-            )
-        slow, step_seconds, spends = client_speeds(profile, None if app else asked)
-        if any("epsilon" in each for each in spends):  # budgets of the sites' own: as in a simulation
-            asked.setdefault("privacy", "record")
-            spends = [each | {key: asked[key] for key in ("delta",) if key in asked} for each in spends]
+    elif not own_app and "data" not in settings:
+        raise UserError("Name a table, as in amsfl deploy rows.csv --label NAME, or --data digits.")
+    if write is not None:
+        clients = write_project(write, asked)
+        where = plain(str(write))
+        return say(f"A Flower project for {clients} sites is in {where}; try it: amsfl deploy {where}")
+    hidden = contextlib.redirect_stdout(io.StringIO()) if as_json else contextlib.nullcontext()
     try:
-        mine = str(app.expanduser().resolve()) if app else ""
-        recipe = DeploySettings(
-            asked, slow, step_seconds, tls, app=mine, run_config=run_config, spends=spends
-        )
-        if dry_run:
-            for line in describe(recipe, out):
-                say(line)
-            return
-        summary = launch(recipe, out, quiet)
+        with hidden:
+            if own_app and table is not None:
+                given = {key.replace("_", "-"): value for key, value in asked.items() if value}
+                given |= {"out": str(out.resolve()), **settings_of(run_config)}
+                summary = run_app(table, settings.get("clients"), given)
+            else:
+                summary = run(asked, out)
     except KeyboardInterrupt:
-        say(f"Stopped; the rounds so far are in {out}. Go on: amsfl deploy --resume --out {out}", stderr=True)
+        say(f"Stopped; the rounds so far are in {out}. Go on: the same with --resume", stderr=True)
         raise SystemExit(130) from None
     if as_json:
         return print_json(summary._asdict() if summary else None, indent=1)
     if summary is None:
-        say(
-            "The app ran to its end. Its server is not amsfl's and kept no record here; clients were slowed "
-            "if they are amsfl's, or read slowdown and step-seconds from their node-config."
-        )
-        return
+        return say("The app ran to its end; its server keeps no record of ours.")
+    scores = describe_scores(summary.metrics.get("holdout") or summary.metrics.get("clients") or {})
     reached = summary.seconds_to_target
-    scores = describe_scores(deciding_split(summary.metrics))
-    score = f", {scores}" if scores else ""
     say(
-        f"{summary.method}: {summary.rounds} rounds in {summary.wall['seconds']:.1f} s of a wall clock{score}"
-        + (f", the best in round {summary.best['round']}, which predicts" if summary.best else "")
+        f"{summary.method}: {summary.rounds} rounds in {summary.wall['seconds']:.1f} s"
+        + (f", {scores}" if scores else "")
+        + (f", the best in round {summary.best['round']}" if summary.best else "")
         + (f", target {summary.target:g} after {reached:.1f} s" if reached is not None else "")
         + (f", {summary.refused} replies refused" if summary.refused else "")
         + (f", epsilon {max(summary.epsilon.values()):.3g} at most" if summary.epsilon else "")
-        + f"; steps by client {summary.steps}; record in {plain(str(out))}"
+        + f"; record in {plain(str(out))}"
     )
-    if saved := sentence(summary.verdict):
-        say(f"{saved}.")
-
-
-def _numbers(text: str | None) -> list[float]:
-    try:
-        values = [float(part) for part in text.split(",")] if text else []
-    except ValueError:
-        values = [0.0]
-    if any(not 1 <= value <= 1e6 for value in values):
-        raise UserError(
-            f"Slowdowns are numbers from 1 to 1,000,000, joined by commas, as in 1,2,4; got {text!r}."
-        )
-    return values
 
 
 def supernode(
-    *words: Annotated[
-        str, Parameter(allow_leading_hyphen=True, help="flags of flower-supernode, --poll, --check")
-    ],
+    *words: Annotated[str, Parameter(allow_leading_hyphen=True, help="further flags of flower-supernode")],
+    superlink: Annotated[str, Parameter(help="HOST:PORT of the SuperLink")] = "",
+    root_certificates: Annotated[Path | None, Parameter(help="the authority's ca.pem")] = None,
+    auth_supernode_private_key: Annotated[Path | None, Parameter(help="this site's own key")] = None,
+    node_config: Annotated[
+        str, Parameter(help="what this site says of itself: 'partition-id=0 state-dir=\"/folder\"'")
+    ] = "",
+    insecure: Annotated[bool, Parameter(help="without TLS")] = False,
+    poll: Annotated[float, Parameter(help="seconds between two questions for work")] = 0.2,
+    check: Annotated[
+        Path | None, Parameter(help="only look at this site, and try a round of the app in that folder")
+    ] = None,
 ) -> None:
-    """Run a site: Flower's SuperNode with short rounds, the flags of flower-supernode, and --poll SECONDS.
+    """Run a site: Flower's SuperNode with short rounds.
 
     One process runs all messages of a run, so a round costs no process start and no imports. What the app
-    needs must be installed here. An idle site asks for work every --poll seconds (0.2).
+    needs must be installed here.
 
-    With --check nothing is started: versions, port, certificate, clock, key, data and one round are looked
-    at, as far as the other flags say where they are. The exit code is 1 if something is wrong.
+    With --check APP nothing is started: versions, port, certificate, clock, key and one round of your own
+    app are looked at, as far as the other flags say where they are. The exit code is 1 if something is wrong.
     """
-    passed_on = [word for word in words if word != "--check"]
-    if len(passed_on) < len(words):
-        from amsfl.flower.node.doctor import check
+    if insecure and root_certificates:
+        raise UserError("--insecure means without TLS; leave it or --root-certificates out.")
+    if check is not None:
+        from amsfl.flower.site_check import NodeSettings, configured
+        from amsfl.flower.site_check import check as look
 
-        raise SystemExit(1 if check(passed_on, say) else 0)
-    from amsfl.flower.node.supernode import main
+        site = NodeSettings(superlink, root_certificates, auth_supernode_private_key, configured(node_config))
+        raise SystemExit(1 if look(site, check, say) else 0)
+    from amsfl.flower.supernode import main
 
-    main(passed_on)
+    given = {
+        "--superlink": superlink,
+        "--root-certificates": root_certificates,
+        "--auth-supernode-private-key": auth_supernode_private_key,
+        "--node-config": node_config,
+    }
+    flags = [word for flag, value in given.items() if value for word in (flag, str(value))]
+    main([*flags, *(["--insecure"] if insecure else []), *words], poll)

@@ -1,45 +1,70 @@
-"""AMSFL on real clients, through Flower: `server_app` on one side, a client factory on the other.
+"""AMSFL on real clients, through Flower: a Strategy, a Grid that ends rounds, and clients.
 
-from amsfl.flower import server_app, torch_client
+from amsfl.flower import AMSFL, RoundGrid
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amsfl.flower.client.app import client_app
-    from amsfl.flower.client.jax_client import Shard, jax_client
-    from amsfl.flower.client.numpy_client import NumpyTrainer, numpy_client
-    from amsfl.flower.client.sklearn_client import sklearn_client
-    from amsfl.flower.client.torch_client import torch_client, torch_loop_client
-    from amsfl.flower.server.app import evaluator, serve, server_app
+    from amsfl.flower.client import GradientTrainer, NumpyTrainer, Trainer, client_app
+    from amsfl.flower.corrections import FedDyn, Scaffold
+    from amsfl.flower.in_process import InProcessGrid
+    from amsfl.flower.jax_trainer import Shard, jax_client
+    from amsfl.flower.measured import Measured
+    from amsfl.flower.round_grid import RoundGrid
+    from amsfl.flower.scores import evaluator
+    from amsfl.flower.serving import merged, serve, server_app
+    from amsfl.flower.shards import Splits
+    from amsfl.flower.site_policy import site_policy_mod
+    from amsfl.flower.strategy import AMSFL
+    from amsfl.flower.torch_trainer import torch_arrays, torch_client, torch_loop_client
 
 _PLACES = {
-    "server.app": ("evaluator", "serve", "server_app"),
-    "client.app": ("client_app",),
-    "client.jax_client": ("Shard", "jax_client"),
-    "client.numpy_client": ("NumpyTrainer", "numpy_client"),
-    "client.sklearn_client": ("sklearn_client",),
-    "client.torch_client": ("torch_client", "torch_loop_client"),
+    "client": ("GradientTrainer", "NumpyTrainer", "Trainer", "client_app"),
+    "corrections": ("FedDyn", "Scaffold"),
+    "in_process": ("InProcessGrid",),
+    "jax_trainer": ("Shard", "jax_client"),
+    "measured": ("Measured",),
+    "round_grid": ("RoundGrid",),
+    "scores": ("evaluator",),
+    "serving": ("merged", "serve", "server_app"),
+    "shards": ("Splits",),
+    "site_policy": ("site_policy_mod",),
+    "strategy": ("AMSFL",),
+    "torch_trainer": ("torch_arrays", "torch_client", "torch_loop_client"),
 }
 __all__ = [
+    "AMSFL",
+    "FedDyn",
+    "GradientTrainer",
+    "InProcessGrid",
+    "Measured",
     "NumpyTrainer",
+    "RoundGrid",
+    "Scaffold",
     "Shard",
+    "Splits",
+    "Trainer",
     "client_app",
     "evaluator",
     "jax_client",
-    "numpy_client",
+    "merged",
     "serve",
     "server_app",
-    "sklearn_client",
+    "site_policy_mod",
+    "torch_arrays",
     "torch_client",
     "torch_loop_client",
 ]
+EXTRAS = {
+    "flwr": "Flower: pip install 'amsfl[flower]'",
+    "torch": "PyTorch: pip install 'amsfl[flower,torch]'",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Each side imports only its own: Flower starts a process a message, and seconds of import count."""
-    from importlib import import_module
-
     from amsfl.core import UserError
 
     for module, names in _PLACES.items():
@@ -47,7 +72,7 @@ def __getattr__(name: str) -> Any:
             try:
                 return getattr(import_module(f"amsfl.flower.{module}"), name)
             except ModuleNotFoundError as error:
-                if error.name == "flwr":
-                    raise UserError("This needs Flower: pip install 'amsfl[flower]'.") from None
+                if error.name in EXTRAS:
+                    raise UserError(f"This needs {EXTRAS[error.name]}.") from None
                 raise
     raise AttributeError(f"module 'amsfl.flower' has no attribute {name!r}")

@@ -1,12 +1,14 @@
 """A dress rehearsal: the real ClientApps and the real server in one process, with no Flower process at all.
 
     grid = InProcessGrid(client_app, nodes=[{"partition-id": i} for i in range(3)])
-    serve(grid, dict(method="amsfl", clients=3, rounds=5))
+    AMSFL().start(grid, initial_arrays, num_rounds=5)
 
-To try a client before it is deployed, and to test. Messages are worked off when the server looks for
-replies, one after another; contexts live as long as the grid, as they do on a SuperNode.
+To try an app before it is deployed, and to test. Messages are worked off when the server looks for replies,
+one after another, and say when they would have come had all nodes worked at once; contexts live as long as
+the grid, as they do on a SuperNode.
 """
 
+import time
 import traceback
 from collections.abc import Iterable, Sequence
 from itertools import count
@@ -23,6 +25,8 @@ from amsfl.flower import internals
 class InProcessGrid(Grid):
     """A Grid of `nodes` (their node-configs), all running `app`."""
 
+    stamps = True  # replies say when they came (round_grid.py)
+
     def __init__(
         self, app: ClientApp, nodes: Sequence[dict[str, Any]], run_config: dict[str, Any] | None = None
     ):
@@ -35,7 +39,7 @@ class InProcessGrid(Grid):
         }
         self.posted: dict[str, Message] = {}
         self.shown: set[str] = set()  # errors whose tracebacks were printed
-        self.numbers = count(1)
+        self.numbers, self.answered, self.seconds = count(1), 0, 0.0
 
     def get_node_ids(self) -> Iterable[int]:
         return list(self.contexts)
@@ -54,16 +58,32 @@ class InProcessGrid(Grid):
         return [self.answer(message) for message in due]
 
     def answer(self, message: Message) -> Message:
-        """What the node replies; an exception of the app becomes an error as in Flower, and is shown once."""
+        """What the node replies; an exception of the app becomes an error as in Flower, and is shown once.
+
+        Args:
+            message: To one node.
+
+        Returns:
+            Its reply, with the time at which it would have come.
+        """
+        began = time.perf_counter()
         try:
-            return self.app(message, self.contexts[message.metadata.dst_node_id])
+            reply = self.app(message, self.contexts[message.metadata.dst_node_id])
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             if why not in self.shown:  # a server asks again and again
                 traceback.print_exc()
             self.shown.add(why)
-            failure = Error(internals.ErrorCode.CLIENT_APP_RAISED_EXCEPTION, why)
-            return Message(failure, reply_to=message)
+            reply = Message(Error(internals.ErrorCode.CLIENT_APP_RAISED_EXCEPTION, why), reply_to=message)
+        took = time.perf_counter() - began
+        self.answered, self.seconds = self.answered + 1, self.seconds + took
+        reply.metadata.created_at = message.metadata.created_at + took
+        return reply
+
+    def send_and_receive(
+        self, messages: Iterable[Message], *, timeout: float | None = None
+    ) -> Iterable[Message]:
+        return self.pull_messages(self.push_messages(messages))
 
     def set_run(self, run: Any) -> None:
         raise NotImplementedError("a rehearsal has no Flower run")
@@ -74,8 +94,3 @@ class InProcessGrid(Grid):
 
     def create_message(self, *args: Any, **settings: Any) -> Message:
         raise NotImplementedError("use Message(...)")
-
-    def send_and_receive(
-        self, messages: Iterable[Message], *, timeout: float | None = None
-    ) -> Iterable[Message]:
-        return self.pull_messages(self.push_messages(messages))

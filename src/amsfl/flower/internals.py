@@ -1,4 +1,4 @@
-"""Everything of Flower that is not its public API, in one place: names, and four patches.
+"""Everything of Flower that is not its public API, in one place: names, and three patches.
 
 Flower's internals change from one minor version to the next. `NAMES` lists each one that is used here and
 where it is; a test asks for every one of them, so that a new version either has them all or fails there.
@@ -8,7 +8,6 @@ The patches make short rounds short and keep a SuperNode from getting stuck. AMS
 Flower as it is.
 """
 
-import json
 import os
 from collections.abc import Callable
 from functools import partial
@@ -22,9 +21,6 @@ NAMES = {
     "TaskType": "flwr.supercore.constant",
     "TaskIdentity": "flwr.supercore.task_identity",
     "parse_config_args": "flwr.common.config",
-    "flatten_dict": "flwr.common.config",
-    "load_and_validate": "flwr.cli.config_utils",
-    "build_fab_from_disk": "flwr.cli.build",
     "install_from_fab": "flwr.cli.install",
     "get_load_client_app_fn": "flwr.clientapp.utils",
     "AcquireTaskRequest": "flwr.proto.runtime_pb2",
@@ -46,9 +42,7 @@ NAMES = {
 }
 SUPERNODE_LOOP = "flwr.supernode.start_client_internal"
 GRID = "flwr.superlink.grid.http_grid"
-ARRAY = "flwr.app.message.array"
 PATCHED = {
-    ARRAY: ("Array", "ArrayChunk", "get_object_body", "get_object_children_ids_from_object_content"),
     SUPERNODE_LOOP: ("time", "pull_objects", "_push_messages", "_insert_message"),
     GRID: ("pull_objects",),
 }
@@ -84,28 +78,10 @@ def retry_soon(module: ModuleType, at_most: float | None = None) -> None:
     setattr(module, "pull_objects", partial(soon, max_time=at_most) if at_most else soon)  # noqa: B010
 
 
-def patch_grid(at_most: float | None) -> None:
-    """The server's side of `retry_soon`, and of large replies one copy less."""
+def patch_grid(at_most: float | None = None) -> None:
+    """The server's side of `retry_soon`."""
     if patches_on():
         retry_soon(import_module(GRID), at_most)
-        join_once(import_module(ARRAY))
-
-
-def join_once(module: Any) -> None:
-    """Let a received array be joined from its chunks in one go: Flower joins them, then copies that."""
-    usual = module.Array.inflate.__func__
-    if usual.__module__ == __name__:
-        return
-
-    def inflate(cls: Any, content: bytes, children: dict[str, Any] | None = None) -> Any:
-        chunks = children or {}
-        array = usual(cls, content, {key: module.ArrayChunk(memoryview(b"")) for key in chunks})  # its checks
-        keys = module.get_object_children_ids_from_object_content(content)
-        places = json.loads(module.get_object_body(content, cls))["arraychunk_ids"]
-        array.data = b"".join([chunks[keys[place]].data for place in places])
-        return array
-
-    module.Array.inflate = classmethod(inflate)
 
 
 def patch_supernode(sleep: Callable[[float], None], deliver: Callable[..., None]) -> None:

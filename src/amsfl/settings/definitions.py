@@ -477,38 +477,15 @@ class ServeConfig(Training):
 
     data: str = setting("own", "what the record calls the clients' data", DATA, "first")
     clock: str = setting("makespan", "makespan: real clients work at once", CLIENTS)
-    give_up: str = setting(
-        "",
-        "seconds that a round waits for a client, as in 60, or 600,120,60 by round; '': three times the plan",
-        REAL,
-        "later",
+    give_up: float | None = setting(
+        None, "seconds after which a round ends, whoever is missing; by default an hour", REAL, "later", gt=0
     )
-    poll: float = setting(0.2, "seconds between two looks for replies", REAL, "later", gt=0, le=3600)
+    poll: float = setting(0.1, "seconds between two looks for replies", REAL, "later", gt=0, le=3600)
     norm_limit: float = setting(
         10.0, "times the usual size at which an update is refused (docs/flower.md)", REAL, "later", gt=0
     )
-    patience: float = setting(
-        600.0, "seconds without one good reply after which the server gives up", REAL, "later", ge=0, le=1e9
-    )
     evaluate_clients: int = setting(
-        0,
-        "every so many rounds clients score the model on their own test rows; 0: never",
-        REAL,
-        "later",
-        ge=0,
-    )
-    evaluate_quorum: float = setting(
-        1.0, "share of the clients whose scores are waited for", REAL, "later", gt=0, le=1
-    )
-    keyed: bool = setting(
-        False, "SuperNodes have registered keys: a client's name stays with its node for good", REAL, "later"
-    )
-    most_clients: int = setting(
-        0,
-        "clients beyond the first that may join later, up to so many in all; 0: nobody",
-        REAL,
-        "later",
-        ge=0,
+        0, "1: clients score the model on their own test rows after every round", REAL, "later", ge=0, le=1
     )
 
     @property
@@ -529,22 +506,6 @@ class ServeConfig(Training):
             raise ValueError("a server knows no class by its name; take accuracy, f1, auc, r2, mae or rmse")
         return value
 
-    @field_validator("give_up", mode="before")
-    @classmethod
-    def _give_up(cls, value: Any) -> str:
-        text = f"{value:g}" if isinstance(value, int | float) else value or ""
-        try:
-            good = all(0 < float(part) <= 86400 for part in text.split(",")) if text else True
-        except (ValueError, AttributeError):
-            good = False
-        if not good:
-            raise ValueError("write seconds, as in 60 or 600,120,60, a day at most")
-        return str(text)
-
-    def straggler_seconds(self, number: int) -> float | None:
-        """Seconds that round `number` waits for a client; None: nobody has set them."""
-        each = [float(part) for part in self.give_up.split(",") if part]
-        return each[min(number, len(each) - 1)] if each else None
 
 
 OF_ROWS = {*marked(Training, DATA)} - {"partition"}  # which rows there are, and what they hold

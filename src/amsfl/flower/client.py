@@ -1,0 +1,289 @@
+"""ClientApps of ours: any Trainer, held to its site's policy.
+
+A Trainer is what a site brings: torch_client.py, jax_client.py and NumpyTrainer below have one each.
+"""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from amsfl.core import RowPrivacy, UserError
+from amsfl.flower import private_steps
+from amsfl.flower.measured import fading
+from amsfl.flower.privacy_ledger import SiteLedger
+from amsfl.flower.site_policy import logged, site_policy
+from amsfl.flower.task import LocalTask, NoMoreData
+
+FlatVector = np.ndarray[Any, np.dtype[np.float32]]
+
+
+class Trainer:
+    """What a client brings. Those that compute flat gradients are a GradientTrainer."""
+
+    rows: int  # how many it trains on: its weight
+
+    def load(self, arrays: ArrayRecord, task: LocalTask) -> None:
+        """Take the model; a UserError where it is not this client's. No row is looked at.
+
+        Args:
+            arrays: As they were sent.
+            task: What is asked.
+        """
+        raise NotImplementedError
+
+    def train(self, task: LocalTask) -> Mapping[str, float]:
+        """Take the steps.
+
+        Args:
+            task: What is asked: `for step in task` is as many as there are to be.
+
+        Returns:
+            What the server should know besides: `fading`, metrics of one's own.
+        """
+        raise NotImplementedError
+
+    def arrays(self) -> ArrayRecord:
+        """The model as it is now.
+
+        Returns:
+            The same names, shapes and types as came.
+        """
+        raise NotImplementedError
+
+    def private_step(self, gradient: Callable[[Any], Any], task: LocalTask) -> None:
+        """One step along a private gradient.
+
+        Args:
+            gradient: Of the flat model.
+            task: What is asked.
+        """
+        raise NotImplementedError
+
+    def held_back(self, task: LocalTask) -> tuple[float, float] | None:
+        """Look at the rows that it does not train on.
+
+        Args:
+            task: What is asked; `held_share` is how many of all rows those are.
+
+        Returns:
+            Their mean loss, and how much outputs differ (docs/protocol.md); None without any.
+        """
+        return None
+
+    def evaluate(self) -> Mapping[str, float] | None:
+        """Score the model.
+
+        Returns:
+            Scores on its own test rows, and `num-examples`; None without any.
+        """
+        return None
+
+
+class GradientTrainer(Trainer):
+    """Steps along flat gradients; `rows` and `gradient` are all that is needed."""
+
+    x: FlatVector
+    anchor: FlatVector
+
+    def gradient(self, x: FlatVector, step: int) -> tuple[float, FlatVector]:
+        """Loss and gradient of a minibatch.
+
+        Args:
+            x: The flat model.
+            step: The minibatch's number in this round; the same number, the same rows.
+
+        Returns:
+            Both, of its mean loss.
+        """
+        raise NotImplementedError
+
+    def load(self, arrays: ArrayRecord, task: LocalTask) -> None:
+        self.task, self.form = task, [(key, each.numpy()) for key, each in arrays.items()]
+        self.x = self.anchor = np.concatenate([part.ravel() for _, part in self.form]).astype(np.float32)
+        if task.correction is not None and task.correction.shape != self.x.shape:
+            raise UserError(
+                f"The correction has {task.correction.size} numbers, and the model {self.x.size}."
+            )
+
+    def train(self, task: LocalTask) -> Mapping[str, float]:
+        first = None
+        for number in task:
+            try:
+                loss, grad = self.gradient(self.x, number)
+            except NoMoreData:
+                break
+            if not math.isfinite(loss):
+                task.leave_out(loss)
+                continue
+            first = grad if first is None else first
+            self.step(grad, task)
+        if first is None:
+            return {}
+        return fading(first, self.gradient(self.x, 0)[1], task.done, task.lr)
+
+    def step(self, grad: FlatVector, task: LocalTask) -> None:
+        """y <- y - lr (g + mu (y - a) + correction).
+
+        Args:
+            grad: g.
+            task: Has the rest.
+        """
+        way = grad + task.mu * (self.x - self.anchor) if task.mu else grad
+        way = way if task.correction is None else way + task.correction
+        self.x = np.asarray(self.x - np.float32(task.lr) * way, np.float32)
+
+    def private_step(self, gradient: Callable[[Any], Any], task: LocalTask) -> None:
+        self.step(gradient(self.x), task)
+
+    def from_numpy(self, vector: FlatVector) -> Any:
+        """A flat vector as this trainer computes with it.
+
+        Args:
+            vector: numpy's.
+
+        Returns:
+            The same, if it computes with numpy.
+        """
+        return vector
+
+    def to_numpy(self, vector: Any) -> FlatVector:
+        """And back.
+
+        Args:
+            vector: As this trainer computes with it.
+
+        Returns:
+            float32.
+        """
+        return np.asarray(vector, np.float32)
+
+    def arrays(self) -> ArrayRecord:
+        parts, place = {}, 0
+        for key, like in self.form:
+            parts[key] = Array(np.asarray(self.x[place : place + like.size].reshape(like.shape), like.dtype))
+            place += like.size
+        return ArrayRecord(parts)
+
+
+class NumpyTrainer(GradientTrainer):
+    """A Trainer from one function.
+
+    Args:
+        rows: How many it trains on.
+        gradient: `gradient(x, step, task)` returns loss and gradient of the flat model; `step` numbers the
+            round's minibatches, and `task` has seed, round, client and batch to draw them by.
+        evaluate: `evaluate(x)` returns scores on test rows, and how many those are as `num-examples`.
+    """
+
+    def __init__(
+        self,
+        rows: int,
+        gradient: Callable[[FlatVector, int, LocalTask], tuple[float, FlatVector]],
+        evaluate: Callable[[FlatVector], Mapping[str, float]] | None = None,
+    ):
+        self.rows, self._gradient, self._evaluate = rows, gradient, evaluate
+
+    def gradient(self, x: FlatVector, step: int) -> tuple[float, FlatVector]:
+        loss, grad = self._gradient(x, step, self.task)
+        return float(loss), np.asarray(grad, np.float32)
+
+    def evaluate(self) -> Mapping[str, float] | None:
+        return self._evaluate(self.x) if self._evaluate else None
+
+
+def client_app(make: Callable[[Context], Trainer]) -> ClientApp:
+    """A ClientApp around a Trainer.
+
+    Args:
+        make: `make(context)` returns the Trainer; Flower asks for one a message.
+
+    Returns:
+        The app that a pyproject.toml names as `clientapp`.
+    """
+    app = ClientApp()
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        with logged(context, "train") as entry:
+            arrays, task = received(message, context)
+            entry["task"] = {
+                key: value for key, value in vars(task).items() if isinstance(value, int | float | str)
+            }
+            with private_steps.silent(task.terms is not None, UserError):
+                reply = work(arrays, task, context, make)
+            site_policy(context).check_size(reply := Message(reply, reply_to=message))
+            entry["sent"] = dict(reply.content["metrics"])
+            return reply
+
+    @app.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        with logged(context, "evaluate") as entry:
+            policy, (arrays, task) = site_policy(context), received(message, context)
+            if not policy.scores or policy.private:
+                raise UserError("This site keeps its rows private: scores of them do not leave.")
+            SiteLedger(context, policy).check_open(task.run)
+            trainer = make(context)
+            trainer.load(arrays, task)
+            scores = trainer.evaluate()
+            if scores is None:
+                raise UserError("This client has no test rows to score by.")
+            entry["sent"] = sorted(scores)
+            return Message(RecordDict({"metrics": MetricRecord(dict(scores))}), reply_to=message)
+
+    return app
+
+
+def received(message: Message, context: Context) -> tuple[ArrayRecord, LocalTask]:
+    """An order's arrays, and what is asked."""
+    arrays, config = message.content.array_records, message.content.config_records
+    if len(arrays) != 1 or len(config) != 1:
+        raise UserError("An order has one ArrayRecord and one ConfigRecord.")
+    kind = message.metadata.message_type
+    return next(iter(arrays.values())), LocalTask(next(iter(config.values())), context, kind)
+
+
+def work(
+    arrays: ArrayRecord, task: LocalTask, context: Context, make: Callable[[Context], Trainer]
+) -> RecordDict:
+    """A client's round. All that can be wrong with an order is found before anything of its epsilon is
+    spent."""
+    started, policy = time.perf_counter(), site_policy(context)
+    policy.check(task, arrays, context.run_id)
+    task.seconds = policy.most_seconds
+    ledger = SiteLedger(context, policy)
+    if task.terms is None:
+        ledger.check_open(task.run)
+    with private_steps.silent(task.terms is not None, UserError):
+        trainer = make(context)
+        trainer.load(arrays, task)
+    if task.terms is not None:
+        said = private_work(trainer, task, ledger, started)
+    else:
+        held = trainer.held_back(task) if task.held_share else None
+        said = {} if held is None else {"held-loss": held[0], "output-spread": held[1]}
+        said |= dict(trainer.train(task)) | {"train-seconds": max(sum(task.timed), 1e-9)}
+    if not task.done:
+        raise UserError("There was no batch to step by: this client's rows are at their end, or it has none.")
+    said |= {"num-examples": trainer.rows, "local-steps": task.done}
+    return RecordDict({"arrays": trainer.arrays(), "metrics": MetricRecord(said)})
+
+
+def private_work(trainer: Trainer, task: LocalTask, ledger: SiteLedger, started: float) -> dict[str, float]:
+    """Private steps, which tell nothing else: no reading, no loss, and seconds that are rounded."""
+    terms = task.terms
+    assert terms is not None
+    private_steps.check(trainer)
+    private = RowPrivacy(terms.clip)
+    task.steps, noise = ledger.spend(task, trainer.rows)
+    for _ in task:
+        trainer.private_step(lambda x: private_steps.gradient(trainer, private, noise, task.batch, x), task)
+    spent = ledger.give_back(task.run, task.steps - task.done)
+    step = private_steps.coarse(sum(task.timed) / task.done)
+    whole = private_steps.coarse(time.perf_counter() - started)
+    time.sleep(max(started + whole - time.perf_counter(), 0))  # the server has a clock, too
+    return {"train-seconds": step * task.done, "epsilon": spent}

@@ -1,0 +1,172 @@
+"""`amsfl deploy TABLE`: a whole Flower project for a table, and a run of it in this process."""
+
+import shlex
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from amsfl.core import UserError
+from amsfl.core.algorithm import NUMBERS
+from amsfl.flower.rehearsal import described, flattened, rehearse
+from amsfl.flower.serving import MEANT, check_method
+from amsfl.flower.shards import deal
+from amsfl.record import Summary, holds_record, read_run
+from amsfl.settings.definitions import ServeConfig
+from amsfl.settings.parse import serve_config
+
+KEYS: dict[str, Any] = {  # of the run-config beside settings: Flower overrides only what pyproject.toml names
+    "out": "",
+    "resume": False,
+    "force": False,
+    "log": "text",
+    "metrics-port": 0,
+    "track": "",
+    "slowdowns": "",
+    "step-seconds": 0.0,
+}
+CLIENT = '''"""A site: its own rows, the model that all share, and whatever steps the server asks for."""
+
+from amsfl.flower import jax_client
+from amsfl.flower.shards import own_shard
+
+app = jax_client(own_shard)
+'''
+SERVER = '''"""The server: plans every site's steps, averages, scores on rows of its own, keeps the record."""
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from amsfl.flower import Splits, merged, serve
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    config = context.run_config
+    splits = Splits(config["shards"], config["model"], config["seed"])
+    serve(grid, merged({}, config), splits.first, evaluate=splits.evaluate, network=splits.network)
+'''
+README = """# {title}
+
+A Flower app for {clients} sites, written by `amsfl deploy --write`. `data/shard-I.npz` are site I's rows,
+`data/server.npz` those that the server scores by; `pyproject.toml` has all settings.
+
+In one process, in seconds:
+
+```
+amsfl deploy {folder}
+```
+
+On SuperNodes, here or elsewhere:
+
+```
+flower-superlink --insecure
+amsfl supernode --insecure --superlink 127.0.0.1:8000 \\
+  --node-config 'partition-id=0 shard="{data}/shard-0.npz"'
+flwr run {folder} local --stream
+```
+
+with one `amsfl supernode` a site, and in ~/.flwr/config.toml
+
+```toml
+[superlink.local]
+address = "127.0.0.1:8000"
+insecure = true
+```
+
+In Flower's simulation (`pip install 'flwr[simulation]'`) the same `flwr run`, with `address = ":local:"` and
+`options.num-supernodes = {clients}`.
+"""
+
+
+def write_project(where: Path, settings: Mapping[str, Any]) -> int:
+    """A Flower project for a table, data and all; how many clients it has."""
+    if (where / "pyproject.toml").exists():
+        raise UserError(
+            f"There is a project in {str(where)!r} already; choose another folder, or move it away."
+        )
+    config = serve_config(
+        {key: value for key, value in settings.items() if key.replace("_", "-") not in KEYS}
+    )
+    check_method(config)  # before anything is dealt
+    paths = deal(config, where / "data")
+    package = where / "federation"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "client_app.py").write_text(CLIENT)
+    (package / "server_app.py").write_text(SERVER)
+    run_config = {**spelled(config, len(paths)), **KEYS, "shards": str((where / "data").resolve())}
+    run_config |= {
+        key.replace("_", "-"): value for key, value in settings.items() if key.replace("_", "-") in KEYS
+    }
+    (where / "pyproject.toml").write_text(tomli_w.dumps(project(run_config)))
+    facts = {
+        "folder": shlex.quote(str(where)),
+        "data": str((where / "data").resolve()),
+        "clients": len(paths),
+    }
+    (where / "README.md").write_text(README.format(title=Path(config.data).stem, **facts))
+    return len(paths)
+
+
+def spelled(config: ServeConfig, clients: int) -> dict[str, Any]:
+    """Every setting that real clients have, as a run-config spells it; "": not set."""
+    values = config.model_dump(include=MEANT - {"clock", "options", "policy_options"}) | {"clients": clients}
+    values["lr"] = config.lr or NUMBERS.lr  # rows are standardised
+    options = {f"options.{key}": value for key, value in config.options.items()}
+    flat = {key.replace("_", "-"): "" if value is None else value for key, value in values.items()}
+    return flat | options
+
+
+def project(run_config: Mapping[str, Any]) -> dict[str, Any]:
+    """The pyproject.toml."""
+    components = {"serverapp": "federation.server_app:app", "clientapp": "federation.client_app:app"}
+    app = {"publisher": "local", "components": components, "config": dict(run_config)}
+    return {
+        "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
+        "project": {
+            "name": "federation",
+            "version": "1.0.0",
+            "description": "A table over several sites",
+            "dependencies": ["amsfl[flower]"],
+        },
+        "tool": {
+            "hatch": {"build": {"targets": {"wheel": {"packages": ["federation"]}}}},
+            "flwr": {"app": app},
+        },
+    }
+
+
+def deploy(settings: Mapping[str, Any], out: Path, run_config: Mapping[str, Any] | None = None) -> Summary:
+    """Deal a table, and train on it by the project that `write_project` leaves, in this process."""
+    with tempfile.TemporaryDirectory(prefix="amsfl-") as home:
+        where = Path(home) / "project"
+        clients = write_project(where, settings)
+        run_app(where, clients, {**(run_config or {}), "out": str(out.resolve())})
+    summary = read_run(out).summary
+    assert summary is not None  # else the run has failed, and said so
+    return summary
+
+
+def run_app(folder: Path, clients: int | None, run_config: Mapping[str, Any]) -> Summary | None:
+    """Any Flower app in this process; the summary, if its server keeps a record of ours."""
+    config = flattened(described(folder).get("config", {})) | dict(run_config)
+    number = clients or config.get("clients") or config.get("num-supernodes")
+    if not isinstance(number, int) or number < 1:
+        raise UserError("How many clients the app wants is not in its run-config; say it: --clients 3.")
+    state = {"state-dir": f"{config['out']}/clients"} if config.get("out") else {}
+    nodes = [{"partition-id": place, "num-partitions": number, **state} for place in range(number)]
+    rehearse(folder, nodes, run_config)
+    out = Path(str(config["out"])).expanduser() if config.get("out") else None
+    return read_run(out).summary if out is not None and holds_record(out) else None
+
+
+def settings_of(text: str) -> dict[str, Any]:
+    """`key=value` pairs as flwr's --run-config takes them."""
+    from amsfl.flower import internals
+
+    return dict(internals.parse_config_args([text])) if text else {}

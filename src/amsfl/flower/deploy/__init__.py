@@ -1,1 +1,0 @@
-"""A whole federation on this machine: data dealt, processes started, keys made."""

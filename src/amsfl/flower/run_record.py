@@ -1,0 +1,191 @@
+"""A run's folder: rounds as they end, a checkpoint after each, models and a summary, as a simulated run
+leaves them.
+
+A server that was killed goes on from the last whole round: the round that was under way is run again.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+
+from amsfl.core.records import Json
+from amsfl.core.scores import judged_by, shown_score, worth
+from amsfl.core.version import VERSION
+from amsfl.portable import PortableModel
+from amsfl.portable.model import folder_files
+from amsfl.record import Checkpoint, Manifest, MethodFacts, RoundRecord, Summary, create, reopen
+from amsfl.record.fingerprint import identity
+from amsfl.settings.definitions import ServeConfig
+
+SEPARATOR = "/"  # between what an array is for and its name
+
+
+class NetworkDescription(NamedTuple):
+    """What a server that knows the network itself says of it: then its files run without clients' code."""
+
+    like: PortableModel  # layers, classes, features, preprocessing; its tensors are not looked at
+    tensors: Callable[[ArrayRecord], Mapping[str, Any]]  # by the names that the layers have
+
+
+class RunFolder:
+    """The record of one run, with us as its only writer until `close`."""
+
+    def __init__(
+        self, where: Path, config: ServeConfig, arrays: ArrayRecord, resume: bool, force: bool = False
+    ):
+        self.config, self.rounds = config, list[RoundRecord]()
+        self.network: NetworkDescription | None = None
+        self.point: Checkpoint | None = None
+        self.summary: Summary | None = None  # after the end
+        self.best: dict[str, Any] = {}  # round, score (more is better), arrays
+        if resume:
+            self.writer = reopen(where, "flower")
+            self.point = self.writer.last_checkpoint()
+            self.rounds = self.writer.rewind(self.point)
+            self.writer.change(config.model_dump(), {}, len(self.rounds))
+            self.writer.remove_summary()
+        else:
+            self.writer = create(where, manifest(config, arrays), force)
+
+    def restored(self) -> tuple[dict[str, ArrayRecord], Json] | None:
+        """What `save` kept last; None where nothing is."""
+        if self.point is None:
+            return None
+        held: dict[str, dict[str, Array]] = {}
+        for name, part in self.point.arrays.items():
+            kind, _, key = name.partition(SEPARATOR)
+            held.setdefault(kind, {})[key] = Array(np.array(part))
+        kept = {kind: ArrayRecord(parts) for kind, parts in held.items()}
+        host = self.point.host["flower"]
+        if "best-model" in kept:
+            self.best = host["best"] | {"arrays": kept.pop("best-model")}
+        return kept, host["state"]
+
+    def append(self, record: RoundRecord, model: ArrayRecord) -> None:
+        """A round, and whether its model is the best one so far."""
+        self.rounds.append(record)
+        self.writer.append(record)
+        scores = deciding_split(record.metrics)
+        value = worth(scores, self.config.judge_by, shown_score(self.config.score, scores))
+        if value is not None and value > self.best.get("score", -np.inf):
+            self.best = {"round": record.round, "score": value, "arrays": model}
+
+    def save(self, arrays: Mapping[str, ArrayRecord | None], state: Json) -> None:
+        """All that the next round needs."""
+        kept = dict(arrays) | {"best-model": self.best.get("arrays")}
+        flat = {
+            f"{kind}{SEPARATOR}{key}": np.asarray(part.numpy(), order="C")
+            for kind, record in kept.items()
+            if record is not None
+            for key, part in record.items()
+        }
+        best = {key: value for key, value in self.best.items() if key != "arrays"}
+        self.writer.checkpoint(Checkpoint(len(self.rounds), flat, {"flower": {"state": state, "best": best}}))
+
+    def end(self, arrays: ArrayRecord, names: list[int], epsilon: dict[str, float], elapsed: float) -> None:
+        """The models' files and the summary."""
+        self.writer.describe({"clients": {"names": [str(name) for name in names]}})
+        summary = self.summary = summarised(self.config, self.rounds, self.best, names, epsilon, elapsed)
+        network = self.network
+        like = network.like if network else PortableModel((), {}, (), ())
+        models = [arrays] + ([self.best["arrays"]] if self.best else [])
+        tensors = [network.tensors(each) if network else plain(each) for each in models]
+        about: dict[str, Any] = {
+            "title": self.config.method,
+            "data": self.config.data,
+            "model": self.config.model if network else "own",
+            "version": VERSION,
+            "rounds": len(self.rounds),
+            "clients": len(names),
+            "metrics": summary.metrics,
+            "settings": self.config.model_dump(exclude_none=True),
+        }
+        if summary.best:
+            about |= {"score": summary.best["by"], "best": summary.best}
+        last = like._replace(tensors=dict(tensors[0]), about=about)
+        self.writer.end(summary, folder_files(last, dict(tensors[1]) if self.best else None))
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+def plain(arrays: ArrayRecord) -> dict[str, Any]:
+    """A state_dict: the arrays by their own names."""
+    return {key: each.numpy() for key, each in arrays.items()}
+
+
+def manifest(config: ServeConfig, arrays: ArrayRecord) -> Manifest:
+    """record.json of a run on real clients: whose data it is from, only they know."""
+    settings = config.model_dump()
+    made = {"parameters": sum(each.numpy().size for each in arrays.values()), "arrays": sorted(arrays)}
+    return Manifest(
+        kind="flower",
+        identity=identity(settings, made),
+        settings=settings,
+        methods={config.method: MethodFacts(config.method, config.method)},
+        made_from=made,
+        about={"data": {"name": config.data, "synthetic": False, "note": ""}},
+    )
+
+
+def deciding_split(metrics: Json) -> Json:
+    """The split that targets are held against: the server's hold-out, else the clients' own test rows."""
+    return metrics.get("holdout") or metrics.get("clients") or {}
+
+
+def summarised(
+    config: ServeConfig,
+    rounds: list[RoundRecord],
+    best: Json,
+    names: list[int],
+    epsilon: dict[str, float],
+    elapsed: float,
+) -> Summary:
+    """summary.json, as a simulated run's."""
+    last: Json = {}
+    for record in rounds:
+        last = last | record.metrics  # not every split is scored in every round
+    scores = deciding_split(last)
+    score = shown_score(config.score, scores)
+    by, larger = judged_by(scores, config.judge_by, score)
+    reached = next((r for r in rounds if score and score.met(deciding_split(r.metrics), config.target)), None)
+    steps = dict.fromkeys(map(str, names), 0)
+    for record in rounds:
+        for who, count in zip(record.cohort, record.steps, strict=True):
+            steps[str(names[who])] += count
+    seconds = rounds[-1].seconds if rounds else {"sum": 0.0, "makespan": 0.0}
+    chosen = (
+        {"round": best["round"], "score": best["score"] if larger else -best["score"], "by": by}
+        if best
+        else {}
+    )
+    return Summary(
+        method=config.method,
+        data=config.data,
+        synthetic=False,
+        note="",
+        seed=config.seed,
+        status="finished",
+        rounds=len(rounds),
+        accuracy=scores.get("accuracy"),
+        test_accuracy=last.get("test", {}).get("accuracy"),
+        metrics=last,
+        local_accuracy=None,
+        clock="makespan",
+        virtual_seconds=seconds["makespan"],
+        virtual_seconds_by_clock=seconds,
+        target=config.target,
+        seconds_to_target=reached.wall["elapsed"] if reached else None,
+        rounds_to_target=reached.round if reached else None,
+        steps=steps,
+        bytes_up=sum(record.bytes_up for record in rounds),
+        bytes_down=sum(record.bytes_down for record in rounds),
+        epsilon=epsilon,
+        refused=sum(len(record.plan["refused"]) for record in rounds),
+        wall={"seconds": elapsed, "client_steps_per_second": sum(steps.values()) / max(elapsed, 1e-9)},
+        score=config.score or (score.name if score else "accuracy"),
+        best=chosen,
+    )

@@ -1,0 +1,373 @@
+"""ServerApps by settings: `server_app(start=Net, method="amsfl", rounds=30)`, and the methods that they
+name."""
+
+import time
+from collections.abc import Callable, Mapping
+from json import dumps
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context
+from flwr.serverapp import Grid, ServerApp
+from flwr.serverapp import strategy as flower
+from flwr.serverapp.strategy import Result, Strategy
+
+from amsfl import clock
+from amsfl.core import UserError, nearest
+from amsfl.core.scores import describe_scores, judge_round, shown_score, worth
+from amsfl.flower import internals
+from amsfl.flower.corrections import FedDyn, Scaffold
+from amsfl.flower.round_grid import RoundGrid
+from amsfl.flower.run_record import NetworkDescription, deciding_split
+from amsfl.flower.strategy import AMSFL, chain
+from amsfl.flower.wrapper import EvaluateFn, Wrapper
+from amsfl.record import RoundRecord, read_manifest
+from amsfl.settings.definitions import ServeConfig
+from amsfl.settings.parse import merge_settings, serve_config
+from amsfl.simulation.observers import observers
+
+RUN = (
+    "out",
+    "resume",
+    "force",
+    "log",
+    "metrics_port",
+    "track",
+)  # asked of one start, and no setting of the run
+MEANT = {  # settings that mean something here
+    *(
+        "method",
+        "options",
+        "policy",
+        "policy_options",
+        "data",
+        "model",
+        "clients",
+        "cohort",
+        "round_end",
+        "late",
+        "staleness",
+    ),
+    *(
+        "rounds",
+        "seconds",
+        "score",
+        "target",
+        "stop_at_target",
+        "stop_after",
+        "judge_by",
+        "steps",
+        "lr",
+        "batch",
+    ),
+    *("seed", "held_back", "eval_every", "privacy", "epsilon", "delta", "noise", "clip", "clock"),
+    *("poll", "norm_limit", "evaluate_clients", "give_up"),
+}
+PLAIN: dict[str, Any] = {"momentum": 0.0, "cooling": False, "judge": False}
+
+
+def server_app(
+    start: Any,
+    strategy: Strategy | None = None,
+    evaluate: EvaluateFn | None = None,
+    **settings: Any,
+) -> ServerApp:
+    """A ServerApp that trains by settings: `server_app(start=Net, method="amsfl", clients=5, rounds=30)`.
+
+    Args:
+        start: The first model: an ArrayRecord, a flat array, a torch module, or a function that makes one.
+        strategy: A Strategy of Flower's, inside of AMSFL; in place of `method`.
+        evaluate: `evaluate(round, arrays)` scores a model on the server, as `evaluate_fn` of Flower's
+            `Strategy.start` does; accuracy, loss and so on go by `score` and `target`.
+        **settings: Those of docs/settings.md that real clients have. Besides `out` (the record folder),
+            `resume`, `force`, `track` (docs/trackers.md), `log` ("json") and `metrics_port`. The same keys in
+            Flower's run-config win.
+
+    Returns:
+        The app that a pyproject.toml names as `serverapp`.
+    """
+    app = ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        serve(grid, merged(settings, context.run_config), start, strategy, evaluate)
+
+    return app
+
+
+def serve(
+    grid: Grid,
+    settings: Mapping[str, Any],
+    start: Any,
+    strategy: Strategy | None = None,
+    evaluate: EvaluateFn | None = None,
+    network: NetworkDescription | None = None,
+    say: Callable[[str], None] = lambda line: print(line, flush=True),
+    watch: Callable[[RoundRecord], None] = lambda record: None,
+) -> Result:
+    """Run one federation to its end.
+
+    Args:
+        grid: Flower's, or an InProcessGrid.
+        settings: As in server_app.
+        start: As in server_app.
+        strategy: As in server_app.
+        evaluate: As in server_app.
+        network: What the server itself knows of the network, for the model's files.
+        say: Prints a line a round.
+        watch: Called with every round's record.
+
+    Returns:
+        Flower's.
+    """
+    run = {key: settings[key] for key in RUN if settings.get(key) not in (None, "")}
+    config = configured({key: value for key, value in settings.items() if key not in RUN}, run)
+    outer = made(config, strategy)
+    planner = next(each for each in chain(outer) if isinstance(each, AMSFL))
+    planner.config, planner.network = config, network
+    planner.out, planner.resume, planner.force = (
+        run.get("out"),
+        bool(run.get("resume")),
+        bool(run.get("force")),
+    )
+    tell = telemetry(planner, str(run.get("log", "text")), int(run.get("metrics_port", 0)), say)
+    internals.patch_grid()
+    rounds = RoundGrid(grid, end=ends(config), poll=config.poll)
+    every = config.eval_every
+    scored = evaluate and (lambda number, arrays: evaluate(number, arrays) if not number % every else None)
+    train = ConfigRecord(sent(config, planner))
+    with observers(config, tell, run.get("track"), out=planner.out and Path(planner.out)) as watchers:
+        hears = [Stopper(config, planner), *watchers.on_round, watch]
+        planner.stop = lambda record: any([bool(hear(record)) for hear in hears])
+        first, timeout = first_arrays(start), config.give_up or 3600.0
+        result = outer.start(rounds, first, config.last_round, timeout, train, evaluate_fn=scored)
+        watchers.on_end(planner.folder.summary if planner.folder else None)
+    return result
+
+
+def configured(settings: Mapping[str, Any], run: Mapping[str, Any]) -> ServeConfig:
+    """The settings, checked; a resumed run has those that it began with, but for its length."""
+    given = {key: value for key, value in settings.items() if value is not None}
+    config = serve_config(given)
+    odd = sorted({*config.model_fields_set} & {*given} - MEANT)
+    if odd:
+        raise UserError(
+            f"Setting {odd[0]!r} is about simulations, and here real clients train; leave it out."
+        )
+    if not run.get("resume"):
+        return config
+    if "out" not in run:
+        raise UserError("To resume, say which record folder: out=FOLDER.")
+    began = read_manifest(Path(str(run["out"])).expanduser(), "flower")
+    return serve_config(merge_settings(began, config.model_dump(include=config.model_fields_set)))
+
+
+def made(config: ServeConfig, strategy: Strategy | None = None) -> Wrapper:
+    """The Strategy that the settings name."""
+    lr = config.lr or 0.1
+    common: dict[str, Any] = {"lr": lr, "batch_size": config.batch, "limit": config.norm_limit}
+    common |= {"seconds": config.seconds}
+    if config.policy != "auto":
+        common["policy"] = config.policy
+    if strategy is not None:
+        return AMSFL(strategy, **common)
+    check_method(config)
+    sampling = sampled(config)
+    if config.method == "amsfl":
+        return AMSFL(flower.FedAvg(**sampling), **common)
+    options, balance = dict(config.options), 1.0 if config.method == "fednova" else 0.0
+    inside, outside = METHODS[config.method]
+    plain = AMSFL(inside(sampling, options), **common | PLAIN, steps=config.steps, balance=balance)
+    wrapped: Wrapper = outside(plain, options)
+    if options:
+        raise UserError(f"{config.method} has no option {next(iter(options))!r} on real clients.")
+    return wrapped
+
+
+def check_method(config: ServeConfig) -> None:
+    """A UserError where the method does not run on real clients."""
+    if config.method not in ("amsfl", *METHODS):
+        raise UserError(
+            f"The method {config.method!r} does not run on real clients{nearest(config.method, METHODS)}; or "
+            "give server_app a strategy of Flower's."
+        )
+
+
+def sampled(config: ServeConfig) -> dict[str, Any]:
+    """How many nodes Flower's strategies draw and wait for."""
+    cohort = min(config.cohort or config.clients, config.clients)
+    part = cohort / config.clients
+    scored = part if config.evaluate_clients else 0.0
+    return {
+        "fraction_train": part,
+        "min_train_nodes": cohort,
+        "fraction_evaluate": scored,
+        "min_evaluate_nodes": cohort if scored else 0,
+        "min_available_nodes": config.clients,
+    }
+
+
+def _as_it_is(plain: AMSFL, options: dict[str, float]) -> Wrapper:
+    return plain
+
+
+def _fedavg(sampling: dict[str, Any], options: dict[str, float]) -> Strategy:
+    return flower.FedAvg(**sampling)
+
+
+def _opt(kind: Any) -> Callable[[dict[str, Any], dict[str, float]], Strategy]:
+    return lambda sampling, options: kind(
+        **sampling, eta=options.pop("server_lr", 0.1), tau=options.pop("tau", 1e-3)
+    )
+
+
+METHODS: dict[str, tuple[Callable[..., Strategy], Callable[..., Wrapper]]] = {
+    "fedavg": (_fedavg, _as_it_is),
+    "fednova": (_fedavg, _as_it_is),  # by AMSFL's balance
+    "fedbuff": (_fedavg, _as_it_is),  # by its round end
+    "fedasync": (_fedavg, _as_it_is),
+    "fedprox": (lambda sampling, o: flower.FedProx(**sampling, proximal_mu=o.pop("mu", 0.1)), _as_it_is),
+    "fedavgm": (
+        lambda sampling, o: flower.FedAvgM(**sampling, server_momentum=o.pop("momentum", 0.9)),
+        _as_it_is,
+    ),
+    "fedadam": (_opt(flower.FedAdam), _as_it_is),
+    "fedyogi": (_opt(flower.FedYogi), _as_it_is),
+    "scaffold": (_fedavg, lambda plain, options: Scaffold(plain)),
+    "feddyn": (_fedavg, lambda plain, options: FedDyn(plain, options.pop("alpha", 0.1))),
+}
+ENDS = {"fedbuff": "buffer", "fedasync": "buffer:1"}
+
+
+def ends(config: ServeConfig) -> clock.RoundEnd:
+    """What ends a round: the setting, or the method's own."""
+    chosen = ENDS.get(config.method, "all") if config.round_end == "auto" else config.round_end
+    end = clock.round_end(chosen, min(config.cohort or config.clients, config.clients))
+    if end.join is not None:
+        raise UserError(
+            "Groups of clients are planned in simulations only; use buffer:2, quorum:3 or deadline:60."
+        )
+    end = end if config.late == "auto" else end._replace(late=config.late)
+    return end if config.staleness == "auto" else end._replace(weight=clock.staleness(config.staleness))
+
+
+def sent(config: ServeConfig, planner: AMSFL) -> dict[str, Any]:
+    """What every order says besides steps and rate."""
+    own: dict[str, Any] = {"seed": config.seed}
+    if config.privacy == "client":
+        raise UserError(
+            "Whole clients are kept private by Flower's own wrapper: give server_app "
+            "strategy=DifferentialPrivacyServerSideFixedClipping(FedAvg(...), ...)."
+        )
+    if config.privacy == "none" or (config.privacy == "auto" and config.epsilon is None):
+        return own | ({"held-back": config.held_back} if planner.judging else {})
+    planner.private_steps = (config.rounds or 50) * config.steps
+    private = {"privacy": "record", "clip": config.clip, "delta": config.delta, "noise": config.noise or 0.0}
+    return own | private | {"epsilon": config.epsilon or 0.0, "privacy-steps": planner.private_steps}
+
+
+def first_arrays(start: Any) -> ArrayRecord:
+    """The first model in whatever form it was given."""
+    made = (
+        start()
+        if (callable(start) and not hasattr(start, "state_dict")) or isinstance(start, type)
+        else start
+    )
+    if isinstance(made, ArrayRecord):
+        return made
+    if hasattr(made, "state_dict"):
+        from amsfl.flower.torch_trainer import torch_arrays
+
+        return torch_arrays(made)
+    if isinstance(made, Mapping):
+        return ArrayRecord({str(key): Array(part) for key, part in made.items()})
+    from amsfl.flower.jax_trainer import one_array
+
+    return one_array(made)
+
+
+class Stopper:
+    """Ends a run at its target, or where scored rounds bring no better one."""
+
+    def __init__(self, config: ServeConfig, planner: AMSFL):
+        self.config, self.planner, self.round = config, planner, 0
+        self.best_score: float | None = None
+        self.best_round = self.stale = 0
+
+    def __call__(self, record: RoundRecord) -> bool:
+        if not self.round and self.planner.folder is not None:  # of a run that goes on
+            for before in self.planner.folder.rounds[:-1]:
+                self.judge(before)
+        return self.judge(record)
+
+    def judge(self, record: RoundRecord) -> bool:
+        config, scores = self.config, deciding_split(record.metrics)
+        self.round = record.round
+        score = shown_score(config.score, scores)
+        met = bool(score and score.met(scores, config.target)) and config.stop_at_target
+        return judge_round(self, worth(scores, config.judge_by, score), config.stop_after) or met
+
+
+def telemetry(
+    planner: AMSFL, log: str, port: int, say: Callable[[str], None]
+) -> Callable[[RoundRecord], None]:
+    """Says every round: a line of text or of JSON, and numbers for Prometheus on loopback."""
+    if log not in ("text", "json"):
+        raise UserError(f"log is {log!r}; it may be 'text' or 'json'.")
+    count = prometheus(port) if port else lambda record: None
+
+    def hear(record: RoundRecord) -> None:
+        count(record)
+        nodes, scores = [*planner.nodes.each], deciding_split(record.metrics)
+        steps = {str(nodes[who]): count for who, count in zip(record.cohort, record.steps, strict=True)}
+        took = record.round_seconds["makespan"]
+        if log == "json":
+            at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            about = {"time": at, "event": "round", "round": record.round, "scores": scores, "steps": steps}
+            say(dumps(about | {"seconds": took, "refused": record.plan["refused"]}))
+            return
+        text = describe_scores(scores)
+        each = " ".join(str(count) for count in record.steps)
+        refused = f"  refused {len(record.plan['refused'])}" if record.plan["refused"] else ""
+        say(f"round {record.round}  {text + '  ' if text else ''}steps {each}  took {took:.2f} s{refused}")
+
+    return hear
+
+
+def prometheus(port: int) -> Callable[[RoundRecord], None]:
+    """Counts rounds, steps, bytes and refusals at http://127.0.0.1:PORT/metrics."""
+    try:
+        from prometheus_client import Counter, start_http_server
+    except ImportError:
+        raise UserError("metrics_port needs prometheus-client: pip install prometheus-client.") from None
+    start_http_server(port, "127.0.0.1")
+    kinds = ("rounds", "steps", "seconds", "refusals", "bytes_up", "bytes_down")
+    counters = {kind: Counter(f"amsfl_server_{kind}", f"{kind} so far") for kind in kinds}
+
+    def count(record: RoundRecord) -> None:
+        sums = (1, sum(record.steps), record.round_seconds["makespan"], len(record.plan["refused"]))
+        for kind, amount in zip(kinds, (*sums, record.bytes_up, record.bytes_down), strict=True):
+            counters[kind].inc(amount)
+
+    return count
+
+
+def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[str, Any]:
+    """Flower's run-config over the app's defaults. Keys may be written with dashes; "" means not set.
+
+    Args:
+        defaults: Settings.
+        run_config: Flower's; keys that are no setting of ours are the app's own and left alone.
+
+    Returns:
+        Settings, as `serve` takes them.
+    """
+    ours = {*ServeConfig.model_fields, *RUN}
+    settings: dict[str, Any] = dict(defaults)
+    for key, value in run_config.items():
+        name, _, option = key.replace("-", "_").partition(".")
+        if name in ("options", "policy_options") and option:
+            settings[name] = {**settings.get(name, {}), option: value}
+        elif name in ours and value != "":
+            settings[name] = value
+    return settings

@@ -1,0 +1,229 @@
+"""What may be wrong at a site before it joins: each check says what it saw and, if wrong, what to do.
+
+`python -m amsfl.flower.site_check`: exit code 0 if the address AMSFL_HEALTH answers; for containers.
+"""
+
+import contextlib
+import io
+import os
+import socket
+import ssl
+import stat
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SECONDS = 5.0  # for one answer of the SuperLink
+CLOCKS = 60.0  # seconds by which clocks may differ: certificates and signatures carry times
+HEARTBEAT = 30.0  # seconds; a SuperLink takes no less
+TRIED = ("1.41.", "1.42.")  # versions of Flower
+SOON = 14 * 24 * 3600.0  # a certificate that ends within two weeks is worth a word
+
+
+OF_ORDERS = ("state-dir", "policy", "epsilon", "delta")  # of a node-config: what orders meet at the site
+
+
+class CheckResult(NamedTuple):
+    check: str
+    fine: bool
+    text: str  # what was seen; where it is not fine, what to do as well
+
+
+def bad(check: str, text: str) -> CheckResult:
+    return CheckResult(check, False, text)
+
+
+class NodeSettings(NamedTuple):
+    """What a site's SuperNode is started with."""
+
+    superlink: str = ""
+    certificates: Path | None = None  # None: no TLS
+    key: Path | None = None
+    node: dict[str, Any] = {}  # noqa: RUF012  (never changed)
+
+
+def check(site: NodeSettings, app: Path, say: Callable[[str], None]) -> int:
+    """`amsfl supernode --check APP`: how many checks found something wrong."""
+    bad_ones = 0
+    for finding in examine(site, app):
+        say(f"{'ok ' if finding.fine else 'BAD'} {finding.check}: {finding.text}")
+        bad_ones += not finding.fine
+    return bad_ones
+
+
+def examine(site: NodeSettings, app: Path) -> Iterator[CheckResult]:
+    """All checks that this site has something for."""
+    yield versions(installed("flwr"))
+    if site.superlink:
+        yield reach(site)
+        if site.certificates:
+            yield certificate(site)
+        yield clock(site)
+    if site.key:
+        mine = key(site.key)
+        yield mine
+        if mine.fine and site.superlink:
+            yield registered(site)
+    yield round_(app, site.node)
+
+
+def configured(text: str) -> dict[str, Any]:
+    """A node-config as the SuperNode reads it."""
+    from amsfl.flower import internals
+
+    return dict(internals.parse_config_args([text])) if text else {}
+
+
+def installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def versions(flwr: str) -> CheckResult:
+    python = ".".join(map(str, sys.version_info[:3]))
+    text = f"Python {python}, amsfl {installed('amsfl') or 'from source'}, Flower {flwr or 'missing'}"
+    if flwr.startswith(TRIED):
+        return CheckResult("versions", True, text)
+    return bad("versions", f"{text}: pip install 'amsfl[flower]' brings one that was tried")
+
+
+def reach(site: NodeSettings) -> CheckResult:
+    host, port = address(site)
+    if not port:
+        return bad("port", f"{site.superlink!r} is no HOST:PORT: write --superlink example.org:8000")
+    try:
+        with socket.create_connection((host, port), SECONDS):
+            return CheckResult("port", True, f"{host}:{port} accepts connections")
+    except OSError as error:
+        advice = "start the SuperLink, open the port in its firewall, or mend the address"
+        return bad("port", f"{host}:{port}: {error.strerror or error}; {advice}")
+
+
+def certificate(site: NodeSettings) -> CheckResult:
+    host, port = address(site)
+    try:
+        trusted = ssl.create_default_context(cafile=str(site.certificates))
+        with (
+            socket.create_connection((host, port), SECONDS) as plain,
+            trusted.wrap_socket(plain, server_hostname=host) as secure,
+        ):
+            held: Any = secure.getpeercert() or {}
+    except (ssl.SSLError, OSError) as error:
+        why = getattr(error, "verify_message", "") or error.strerror or str(error)
+        advice = "use the ca.pem of its make_keys.py, and the name that the certificate was made for"
+        return bad("certificate", f"{host}:{port} is not believed ({why}); {advice}")
+    left = ssl.cert_time_to_seconds(held["notAfter"]) - time.time()
+    text = f"{host} is believed, for {left / 86400:.0f} days more"
+    return CheckResult("certificate", left > SOON, text + ("" if left > SOON else "; make a new one soon"))
+
+
+def clock(site: NodeSettings) -> CheckResult:
+    authority = str(site.certificates) if site.certificates else None
+    url = f"{'https' if authority else 'http'}://{site.superlink}/health"
+    try:
+        with opened(url, authority) as reply:
+            theirs = parsedate_to_datetime(reply.headers["Date"]).timestamp()
+    except (HTTPException, OSError, TypeError, ValueError) as error:
+        return bad("clock", f"no time from {site.superlink} ({error}); is that a SuperLink?")
+    apart = abs(theirs - time.time())
+    text = f"{apart:.0f} s from the SuperLink's"
+    if apart > CLOCKS:
+        return bad("clock", f"{text}: set this clock by NTP (timedatectl set-ntp true)")
+    return CheckResult("clock", True, text)
+
+
+def key(path: Path) -> CheckResult:
+    from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+
+    try:
+        load_ssh_private_key(path.expanduser().read_bytes(), None)
+    except (OSError, ValueError) as error:
+        return bad("key", f"{path}: {error}; copy supernode-I.key here from where it was made")
+    if os.name == "posix" and stat.S_IMODE(path.expanduser().stat().st_mode) & 0o077:
+        return bad("key", f"others may read {path}: chmod 600 {path}")
+    return CheckResult("key", True, f"{path} is a private key that only its owner reads")
+
+
+def registered(site: NodeSettings) -> CheckResult:
+    """Whether the SuperLink takes this key: the node is reported as online, and offline again."""
+    import httpx
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
+
+    from amsfl.flower import internals
+
+    assert site.key is not None
+    private: Any = load_ssh_private_key(site.key.expanduser().read_bytes(), None)
+    public = private.public_key()
+    encoded = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    version_ = internals.RuntimeVersionHttpInterceptor(component_name="SuperNode")
+    own = [version_, internals.NodeAuthHttpInterceptor(private, public)]
+    authority = str(site.certificates.expanduser()) if site.certificates else None
+    connect = internals.FleetHttpClient.from_server_address
+    try:
+        with connect(site.superlink, authority is None, authority, interceptors=own) as client:
+            request = internals.ActivateNodeRequest(public_key=encoded, heartbeat_interval=HEARTBEAT)
+            node = client.ActivateNode(request).node_id
+            client.DeactivateNode(internals.DeactivateNodeRequest(node_id=node))
+    except httpx.HTTPStatusError as error:
+        why = " ".join(error.response.text.split())[:200]
+        advice = (
+            f"register it at the server: flwr supernode register {site.key.stem}.pub; if it is registered, "
+            "its SuperNode runs already, or ended less than a minute ago"
+        )
+        return bad("registration", f"the SuperLink does not take {site.key} ({why}); {advice}")
+    except (httpx.HTTPError, OSError, ValueError) as error:
+        return bad("registration", f"no answer from {site.superlink} ({error})")
+    return CheckResult("registration", True, f"the SuperLink knows {site.key} as node {node}")
+
+
+def round_(app: Path, node: dict[str, Any]) -> CheckResult:
+    """One round of the user's own app in this process, all of whose nodes are this site.
+
+    It is nobody's order: what the site keeps, and what it accepts of a server, has no part in it.
+    """
+    from amsfl.flower.rehearsal import rehearse
+
+    alone, output = {key: value for key, value in node.items() if key not in OF_ORDERS}, io.StringIO()
+    try:
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+            grid = rehearse(app, [alone] * 2, rounds=1)
+    except Exception as error:  # whatever a site's own code raises
+        return bad("round", f"a round of the app in {app} failed ({type(error).__name__}: {error})")
+    if grid.shown:
+        return bad("round", f"the app in {app} raised {min(grid.shown)}")
+    if not grid.answered:
+        return bad("round", f"the server of the app in {app} asked nobody to train")
+    return CheckResult("round", True, f"{grid.answered} replies, {grid.seconds / grid.answered:.3g} s each")
+
+
+def address(site: NodeSettings) -> tuple[str, int]:
+    host, _, port = site.superlink.rpartition(":")
+    return host.strip("[]"), int(port) if port.isdigit() else 0
+
+
+def opened(url: str, authority: str | None = None) -> Any:
+    """`authority`: the certificate that https is checked by."""
+    trusted = ssl.create_default_context(cafile=authority) if url.startswith("https:") else None
+    return urllib.request.urlopen(url, timeout=SECONDS, context=trusted)
+
+
+def answers(url: str, authority: str | None = None) -> bool:
+    """Whether a request is answered with 200."""
+    try:
+        with opened(url, authority) as reply:
+            return bool(reply.status == 200)
+    except (OSError, ValueError):
+        return False
+
+
+if __name__ == "__main__":
+    where = os.environ.get("AMSFL_HEALTH", "")
+    sys.exit(0 if not where or answers(where, os.environ.get("AMSFL_HEALTH_CA")) else 1)

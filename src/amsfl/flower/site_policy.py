@@ -1,0 +1,258 @@
+"""What a site accepts of its server: a small TOML file of its own (docs/privacy.md), the same with privacy
+and without; and its own log of orders. An order outside of the policy is refused before any row is read.
+
+Clients of ours hold to it by themselves; any other ClientApp does with `ClientApp(mods=[site_policy_mod])`.
+"""
+
+import json
+import math
+import os
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from flwr.app import ArrayRecord, Context, Message, MessageType
+
+from amsfl.core import UserError, nearest
+from amsfl.flower.task import LocalTask
+from amsfl.record import disk
+
+FILE = "site.toml"
+NONE = "none"  # in `mechanisms`: orders without privacy
+Names = tuple[str, ...] | None
+
+
+class SitePolicy(NamedTuple):
+    """The file's lines; None: no bound of the site's own."""
+
+    mechanisms: Names = None  # of privacy; "none" in the list accepts orders without
+    runs: Names = None  # Flower's ids of the runs that may order
+    most_steps: float = 100_000  # of a round
+    most_seconds: float = 86_400.0  # that its steps of a round may take: then it stops by itself
+    most_megabytes: float = math.inf  # that are sent
+    most_rows: float = 65_536  # of a minibatch
+    least_noise: float = 0.05
+    clip: tuple[float, float] = (1e-4, 1e4)
+    epsilon_run: float | None = None  # of a Flower run, at `delta`
+    epsilon: float | None = None  # of all time, at `delta`
+    delta: float = 1e-5
+    most_delta: float = 1e-3
+    scores: bool = True  # answers to `evaluate`
+
+    @property
+    def private(self) -> bool:
+        """Whether orders without privacy are refused."""
+        listed = self.mechanisms is not None and NONE not in self.mechanisms
+        return listed or self.epsilon is not None or self.epsilon_run is not None
+
+    def check(self, task: LocalTask, arrays: ArrayRecord, flower_run: int) -> None:
+        """A UserError where the order or its model lies outside."""
+        terms = task.terms
+        _check_listed("Flower run", self.runs, str(flower_run))
+        _check_listed("privacy mechanism", self.mechanisms, terms.mechanism if terms else NONE)
+        if terms is None and self.private:
+            raise UserError(PRIVATE)
+        bounds: dict[str, tuple[float, float, float]] = {
+            "local-steps": (task.steps, 1, self.most_steps),
+            "batch-size": (task.batch, 1, self.most_rows),
+            "held-back": (task.held_share, 0, 1),
+            "lr": (task.lr, 1e-30, 1e30),
+            "proximal-mu": (task.mu, 0, 1e6),
+            "seed": (task.seed, 0, 2**32 - 1),
+            "server-round": (task.round + 1, 1, 2**31),
+        }
+        if terms is not None:
+            most = math.inf if self.epsilon_run is None else self.epsilon_run
+            bounds |= {
+                "clip": (terms.clip, *self.clip),
+                "noise": (terms.noise or self.least_noise, self.least_noise, 1e6),
+                "delta": (terms.delta, 1e-300, self.most_delta),
+                "epsilon": (terms.epsilon or math.inf, 0, most),  # 0: no bound
+            }
+        _check_bounds(bounds)
+        for name, part in arrays.items():
+            numbers = part.numpy()
+            if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
+                raise UserError(
+                    f"This site's policy: {name[:60]!r}, which came with an order, is not finite."
+                )
+        if task.correction is not None and not np.isfinite(task.correction).all():
+            raise UserError("This site's policy: the correction that came with an order is not finite.")
+
+    def check_size(self, message: Message) -> None:
+        """A UserError where a reply is too large to leave."""
+        records = message.content.array_records.values() if message.has_content() else ()
+        size = sum(len(part.data) for record in records for part in record.values())
+        if size > self.most_megabytes * 1e6:
+            raise UserError(
+                f"This site's policy: a reply has at most {self.most_megabytes:g} MB, and this one "
+                f"{size / 1e6:g} MB."
+            )
+
+
+PRIVATE = (
+    "This site keeps its rows private, and this order is without privacy: train with epsilon, or "
+    "privacy='record', and score on the server."
+)
+
+
+def site_policy_mod(
+    message: Message, context: Context, call_next: Callable[[Message, Context], Message]
+) -> Message:
+    """A Flower mod that holds any ClientApp to the site's policy: `ClientApp(mods=[site_policy_mod])`.
+
+    Args:
+        message: As it came.
+        context: Of the node.
+        call_next: The app.
+
+    Returns:
+        The app's reply.
+    """
+    what = message.metadata.message_type
+    with logged(context, what) as entry:
+        policy = site_policy(context)
+        if policy.private:
+            raise UserError(PRIVATE)
+        if what == MessageType.TRAIN:
+            config, arrays = (next(iter(each.values())) for each in _records(message))
+            entry["config"] = {key: value for key, value in config.items() if not isinstance(value, bytes)}
+            policy.check(LocalTask(config, context), arrays, context.run_id)
+        elif not policy.scores:
+            raise UserError("This site's policy: scores do not leave.")
+        reply = call_next(message, context)
+        policy.check_size(reply)
+        return reply
+
+
+def _records(message: Message) -> Any:
+    content = message.content
+    if not content.config_records or not content.array_records:
+        raise UserError("An order has a ConfigRecord and an ArrayRecord.")
+    return content.config_records, content.array_records
+
+
+def _check_listed(what: str, allowed: Names, *asked: str) -> None:
+    for name in asked:
+        if allowed is not None and name not in allowed:
+            raise UserError(f"This site's policy: the {what} {name!r} is not one that it accepts.")
+
+
+def _check_bounds(bounds: Mapping[str, tuple[float, float, float]]) -> None:
+    for name, (value, low, high) in bounds.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise UserError(f"This site's policy: {name} is from {low:g} to {high:g}, not {value!r}.")
+
+
+def read_policy(path: Path) -> SitePolicy:
+    """The file's; a UserError says what in it is wrong."""
+    try:
+        fields = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"The site's policy {str(path)!r} cannot be read: {error}.") from None
+    known = SitePolicy._field_defaults
+    for name, value in fields.items():
+        if name not in known:
+            raise UserError(f"{str(path)!r} has {name!r}{nearest(name, known)}.")
+        fields[name] = _checked(path, name, value)
+    return SitePolicy(**fields)
+
+
+def _checked(path: Path, name: str, value: Any) -> Any:
+    numbers = [value] if isinstance(value, int | float) else value if isinstance(value, list) else []
+    if name in ("mechanisms", "runs"):
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            return tuple(value)
+        raise UserError(f"{str(path)!r}: {name} is a list of names, as in {name} = ['...'].")
+    if name == "scores":
+        if isinstance(value, bool):
+            return value
+        raise UserError(f"{str(path)!r}: scores is true or false.")
+    good = all(not isinstance(each, bool) and isinstance(each, int | float) and each >= 0 for each in numbers)
+    if not good or len(numbers) != (2 if name == "clip" else 1):
+        what = "two numbers, as in [0.1, 10.0]" if name == "clip" else "a number from 0 on"
+        raise UserError(f"{str(path)!r}: {name} is {what}.")
+    return tuple(map(float, numbers)) if name == "clip" else float(value)
+
+
+def site_policy(context: Context) -> SitePolicy:
+    """By the file, and by `epsilon` and `delta` of the node-config."""
+    node: Any = context.node_config
+    folder = node.get("state-dir")
+    named = node.get("policy")
+    path = Path(str(named or Path(str(folder or ".")) / FILE)).expanduser()
+    policy = read_policy(path) if named or (folder and path.exists()) else SitePolicy()
+    if "epsilon" in node:
+        own = float(node["epsilon"])
+        policy = policy._replace(
+            epsilon=own if policy.epsilon is None else min(own, policy.epsilon),
+            delta=float(node.get("delta", policy.delta)),
+        )
+    own_budgets = [each for each in (policy.epsilon, policy.epsilon_run) if each is not None]
+    if own_budgets and not (all(0 < each < math.inf for each in own_budgets) and 0 < policy.delta < 1):
+        raise UserError("A site's epsilon and epsilon_run are above 0 and its delta between 0 and 1.")
+    if policy.epsilon is not None and not folder:
+        raise UserError(
+            "This site's epsilon is for all runs together, and it has no folder for its ledger: add "
+            'state-dir="/folder" to its --node-config.'
+        )
+    return policy
+
+
+def site_name(context: Context) -> str:
+    """What a site calls itself: its registration and its ledger go by that."""
+    node = context.node_config
+    return str(node.get("client") or node.get("partition-id", context.node_id))
+
+
+def site_folder(context: Context) -> Path:
+    """Where a site keeps what must outlive a message."""
+    folder: Any = context.node_config.get("state-dir")
+    if folder:
+        return Path(str(folder)).expanduser()
+    user = getattr(os, "getuid", lambda: "user")()
+    path = Path(tempfile.gettempdir()) / f"amsfl-sites-{user}" / str(context.node_id)
+    disk.make_folder(path.parent, private=True)
+    if hasattr(os, "getuid") and path.parent.stat().st_uid != os.getuid():
+        raise UserError(
+            f"{str(path.parent)!r} is another user's: set state-dir in this site's --node-config."
+        )
+    return path
+
+
+@contextmanager
+def logged(context: Context, what: str) -> Iterator[dict[str, Any]]:
+    """`with logged(context, "train") as entry:`; whatever is put into `entry` is on the line of JSON of this
+    order in `orders-NAME.jsonl`, in the site's `state-dir`: only ever appended, its owner's alone."""
+    entry: dict[str, Any] = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "what": what}
+    entry |= {"flower_run": context.run_id}
+    try:
+        yield entry
+    except UserError as error:
+        entry["refused"] = str(error)
+        raise
+    except Exception as error:
+        entry["failed"] = type(error).__name__
+        raise
+    finally:
+        if context.node_config.get("state-dir"):
+            _append(context, entry)
+
+
+def _append(context: Context, entry: dict[str, Any]) -> None:
+    folder = site_folder(context)
+    disk.make_folder(folder, private=True)
+    path = folder / f"orders-{disk.safe_name(site_name(context), 'The client name')}.jsonl"
+    line = (json.dumps(entry, default=str) + "\n").encode()
+    with disk.explain_errors("written", path):
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            disk.write_all(file, line)
+            os.fsync(file)
+        finally:
+            os.close(file)

@@ -1,0 +1,531 @@
+"""AMSFL as a Flower Strategy: a wrapper around any other one that plans every node's local steps.
+
+    strategy = AMSFL(lr=0.1)                                  # FedAvg inside
+    strategy = AMSFL(FedProx(proximal_mu=0.1), lr=0.1)        # FedMedian, Krum, DP wrappers, ... likewise
+    result = strategy.start(grid=grid, initial_arrays=arrays, num_rounds=30)
+
+A client reads `config["local-steps"]` and `config["lr"]` and replies as to FedAvg: arrays, and a MetricRecord
+with `num-examples`. It may say more, and what it says is taken out again before anybody averages it
+(docs/protocol.md): `train-seconds`, `local-steps`, `fading`, `held-loss`, `output-spread`.
+"""
+
+import math
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from logging import INFO, WARNING
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp import strategy as flower
+from flwr.serverapp.strategy import FedAvg, Strategy
+from flwr.supercore import log
+
+from amsfl import planning
+from amsfl.clock.round_end import sqrt
+from amsfl.core import Reading, UserError, Verdict
+from amsfl.core.algorithm import NUMBERS
+from amsfl.core.records import Json
+from amsfl.flower.nodes import Nodes
+from amsfl.flower.reply_checks import LONGEST, SPENT, Sent, SizeHistory, Taken, difference, norm, read
+from amsfl.flower.round_grid import RoundGrid, steady_time
+from amsfl.flower.run_record import NetworkDescription, RunFolder
+from amsfl.flower.wrapper import FinishedRound, Wrapper
+from amsfl.record import RoundRecord
+from amsfl.settings.definitions import ServeConfig
+from amsfl.settings.parse import serve_config
+
+TRIES = 5  # first rounds in which every node may fail
+KEPT = 20  # rounds whose late replies can still be used
+KEPT_ARRAYS = ("model", "before", "anchor", "best", "first", "step")
+KEPT_NUMBERS = ("round", "moves", "scale", "overhead", "elapsed", "totals", "epsilon", "run")
+
+
+class AMSFL(Wrapper):
+    """Local steps by what a second is worth; Nesterov's momentum, cooling and a judge at the server.
+
+    Args:
+        strategy: Who samples, averages and evaluates. None: FedAvg, with those of `settings` that are its
+            own.
+        lr: Of the clients, in the first round.
+        steps: Of every node in every round; None: planned.
+        momentum: The server's most look-ahead.
+        balance: The power of its steps by which a node's change is shortened: 0 as in FedAvg, 1 as in
+            FedNova.
+        cooling: Whether lr falls to a tenth over the run.
+        judge: Whether to go back to the best arrays where held-back rows say so.
+        read: Whether single changes may be looked at; None: where the strategy inside does not keep them
+            private.
+        policy: Who plans, by its name or as an object.
+        batch_size: Of the clients: limits passes over their rows, and is sent to them.
+        limit: Times its usual size at which a change is refused.
+        seconds: After which no further round begins.
+        out: A folder for the run's record.
+        resume: Whether to go on with the run that `out` holds.
+        force: Whether to replace it.
+        stop: Called with every round; the run ends when it says so.
+        settings: FedAvg's.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy | None = None,
+        *,
+        lr: float = 0.1,
+        steps: int | None = None,
+        momentum: float = NUMBERS.momentum,
+        balance: float = NUMBERS.balance,
+        cooling: bool = True,
+        judge: bool = True,
+        read: bool | None = None,
+        policy: str | planning.Policy = "price",
+        batch_size: int = 32,
+        limit: float = 10.0,
+        seconds: float | None = None,
+        out: str | Path | None = None,
+        resume: bool = False,
+        force: bool = False,
+        stop: Callable[[RoundRecord], bool] = lambda record: False,
+        **settings: Any,
+    ):
+        if strategy is not None and settings:
+            raise UserError(f"Give {', '.join(settings)} to {type(strategy).__name__}, which is inside.")
+        super().__init__(FedAvg(**settings) if strategy is None else strategy)
+        private = check_composes(self.strategy, momentum)
+        self.lr, self.steps, self.momentum, self.balance = lr, steps, momentum, balance
+        self.cooling, self.judging, self.read = cooling, judge, not private if read is None else read
+        self.seconds, self.out, self.resume, self.force, self.stop = seconds, out, resume, force, stop
+        self.config: ServeConfig | None = None  # on record; None: what is known here
+        self.network: NetworkDescription | None = None
+        chosen = planning.policy(policy) if isinstance(policy, str) else policy
+        self.nodes, self.sizes = Nodes(chosen, batch_size), SizeHistory(limit)
+        self.model = self.before = self.anchor = self.best = self.first = (
+            None  # x, the x before, what is sent
+        )
+        self.step: ArrayRecord | None = None  # how the anchor moved last
+        self.round = self.moves = 0  # rounds sent; moves since the start, or since it went back
+        self.num_rounds: int | None = None
+        self.scale, self.overhead, self.longest = 1.0, 0.0, 0.0
+        self.sent: dict[str, Sent] = {}
+        self.run = uuid.uuid4().hex[:16]  # its name: the same when a killed server goes on
+        self.failures = 0  # rounds in a row without a reply that could be used
+        self.private_steps, self.spent = 0, set[int]()  # of a node in a run; nodes whose epsilon is spent
+        self.taken: list[Taken] = []  # the last round's
+        self.log: list[Json] = []  # one entry a round: steps, lr, verdict, refused, ...
+        self.began, self.elapsed, self.totals = math.nan, 0.0, {"sum": 0.0, "makespan": 0.0}
+        self.epsilon: dict[str, float] = {}  # that nodes say they have spent
+        self.folder: RunFolder | None = None
+        self.finished: ArrayRecord | None = None
+        self.now: Callable[[], float] = steady_time
+        self.weight: Callable[[int], float] = sqrt  # of work by its age
+
+    # -- one round -------------------------------------------------------------------------------------------
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Plan: to each node how many steps, at which rate, from where."""
+        self.now, self.weight = getattr(grid, "now", steady_time), getattr(grid, "weight", sqrt)
+        self.began = self.now() - self.elapsed if math.isnan(self.began) else self.began
+        if self.longest:  # polling, averaging, evaluation: what a round takes besides its slowest node
+            spent = max(self.now() - self.sent[str(self.round)].at - self.longest, 0.0)
+            self.overhead = (
+                NUMBERS.memory * self.overhead + (1 - NUMBERS.memory) * spent if self.overhead else spent
+            )
+        self._look_ahead(arrays)
+        messages = list(self.strategy.configure_train(server_round, self.anchor, config, grid))
+        messages = [each for each in messages if each.metadata.dst_node_id not in self.spent]
+        ids, lr = [each.metadata.dst_node_id for each in messages], self._rate()
+        asked = self._planned(ids, lr, grid)
+        self.round += 1
+        for message in messages:  # FedAvg's share one content: each gets its own, of the same arrays
+            content = RecordDict(dict(message.content))
+            key, given = next(iter(content.config_records.items()))
+            node = message.metadata.dst_node_id
+            mine: dict[str, Any] = {"local-steps": asked[node], "lr": lr, "batch-size": self.nodes.batch}
+            mine["run"] = self.run
+            if self.private_steps:
+                mine["privacy-begun"] = self.nodes.each[node].taken > 0
+            content[key] = ConfigRecord(dict(given) | mine)
+            message.content = content
+            message.metadata.group_id = str(self.round)  # a reply has it, too
+        predicted = self._predicted(asked, grid)
+        self.sent[str(self.round)] = Sent(self.round, self.anchor, asked, lr, self.now())
+        self.sent.pop(str(self.round - KEPT), None)
+        entry: Json = {"steps": asked, "lr": lr, "predicted": predicted, "refused": {}, "notes": []}
+        self.log.append(entry | {"down": size_of(self.anchor) * len(messages), "up": 0})
+        return messages
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Check, learn, average (that is the strategy's inside), judge."""
+        every = list(replies)
+        taken = self._checked([each for each in every if each.has_content()])
+        self.taken = taken
+        self._learn(taken)
+        self._prepare(taken)
+        failed = [each for each in every if each.has_error()]
+        for each in failed:
+            self._refuse(each.metadata.src_node_id, f"failed: {each.error.reason}")
+        arrays, metrics = self.strategy.aggregate_train(
+            server_round, [*(each.message for each in taken), *failed]
+        )
+        return self._judge(taken, arrays), metrics
+
+    def _rate(self) -> float:
+        """The clients' learning rate of this round."""
+        over = self.round / self.num_rounds if self.num_rounds else 0.0
+        if self.seconds is not None:
+            over = max(over, (self.now() - self.began) / self.seconds)
+        return self.lr * self.scale * (max(1 - over, NUMBERS.least) if self.cooling else 1.0)
+
+    def _planned(self, ids: Sequence[int], lr: float, grid: Grid) -> dict[int, int]:
+        """How many steps each takes: all together, or each by itself where nobody waits for the others."""
+        self.nodes.places(ids)
+        apart = isinstance(grid, RoundGrid) and grid.overlaps
+        steps: dict[int, int] = {}
+        for group in [[node] for node in ids] if apart else [ids]:
+            stale = self.weight if apart else None
+            planned = None if self.steps else self.nodes.plan(group, lr, self.overhead, stale)
+            counts = [self.steps] * len(group) if planned is None else planned
+            steps |= {
+                node: self._allowed(node, int(count)) for node, count in zip(group, counts, strict=True)
+            }
+        return steps
+
+    def _predicted(self, steps: dict[int, int], grid: Grid) -> float:
+        """Seconds that the slowest takes of those who begin now."""
+        busy = grid.busy if isinstance(grid, RoundGrid) else set[int]()
+        begin = [node for node in steps if node not in busy]
+        predicted = self.nodes.seconds(begin, np.array([steps[node] for node in begin]))
+        if isinstance(grid, RoundGrid):
+            grid.predicted = predicted if math.isfinite(predicted) else None
+        return predicted
+
+    def _allowed(self, node: int, steps: int) -> int:
+        """Under privacy what a run may ask of a node is spread over its rounds; what one leaves is for the
+        next."""
+        if not self.private_steps:
+            return steps
+        due = math.ceil(self.private_steps * (self.round + 1) / max(self.num_rounds or 1, self.round + 1))
+        return max(min(steps, due - self.nodes.each[node].done), 1)
+
+    def _look_ahead(self, arrays: ArrayRecord) -> None:
+        """Clients begin beyond the model x, at a = x + m (x - x before); x itself is scored and delivered."""
+        if self.first is None:
+            self.first = arrays
+        if arrays is not self.model:
+            self.before, self.model = self.model, arrays
+            self.moves += self.before is not None
+        old, self.anchor = self.anchor, arrays
+        m = min(self.moves / (self.moves + NUMBERS.delay), self.momentum) if self.before is not None else 0.0
+        if m > 0:
+            self.anchor = changed(arrays, difference(arrays, self.before), m)
+        if old is not None and self.read:
+            self.step = ArrayRecord({key: Array(part) for key, part in difference(self.anchor, old).items()})
+
+    def _checked(self, replies: Sequence[Message]) -> list[Taken]:
+        """Those that may be used, each node's once."""
+        taken: dict[str, Taken] = {}  # by the message that it answers
+        for message in replies:
+            about = message.metadata
+            node, key, sent = about.src_node_id, about.reply_to_message_id, self.sent.get(about.group_id)
+            if sent is None or key in taken:
+                self._refuse(
+                    node, "a reply to no round that is remembered" if sent is None else "a second reply"
+                )
+                continue
+            self.log[-1]["up"] += sum(map(size_of, message.content.array_records.values()))
+            seconds = min(max(about.created_at - sent.at, 1e-6), max(self.now() - sent.at, 1e-6))
+            said = read(message, sent, self.weight_key, seconds)
+            if isinstance(said, str):
+                self._refuse(node, said)
+                continue
+            taken[key] = said
+            self.log[-1]["notes"] += [f"node {node}: {note}" for note in said.notes]
+        known = self.nodes.each
+        away = {
+            node
+            for each in taken.values()
+            if (node := each.node) not in known or known[node].taken < self.round - 1
+        }
+        own = {node: each.size for node, each in known.items()}
+        wrong = self.sizes.oversized(taken, own, away) if self.read else {}
+        for key, why in wrong.items():
+            self._refuse(taken.pop(key).node, why)
+        return sorted(taken.values(), key=lambda each: (each.node, each.sent.round))
+
+    def _refuse(self, node: int, why: str) -> None:
+        if SPENT in why:  # it is asked no more
+            self.spent.add(node)
+        why = "".join(sign if sign.isprintable() else " " for sign in why[:LONGEST])
+        log(WARNING, "AMSFL: refused node %s: %s", node, why)
+        self.log[-1]["refused"][node] = why
+
+    def _learn(self, taken: Sequence[Taken]) -> None:
+        """Rows, seconds, gains and fadings."""
+        ids, least = [each.node for each in taken], min((each.seconds for each in taken), default=0.0)
+        self.nodes.places(ids)
+        for each in taken:
+            node = self.nodes.each[each.node]
+            node.rows, node.size, node.taken = float(each.metrics[self.weight_key]), each.size, self.round
+            node.done += each.steps
+            node.time(each.steps, each.seconds, each.said.get("train-seconds"), least)
+        self.longest = max((each.seconds for each in taken), default=0.0)
+        if self.read and taken:
+            steps, lr = np.array([each.steps for each in taken]), np.array([each.sent.lr for each in taken])
+            self.nodes.learn(ids, steps, lr, self._reading(taken))
+
+    def _reading(self, taken: Sequence[Taken]) -> Reading:
+        """What replies say of their steps and of the anchor, one array a field."""
+        step = {} if self.step is None else {key: each.numpy() for key, each in self.step.items()}
+        ways = [sum(float(np.vdot(each.change[key], part)) for key, part in step.items()) for each in taken]
+        kept = [math.exp(-each.said.get("fading", math.nan) * each.steps * each.sent.lr) for each in taken]
+        losses = [each.said.get("held-loss", math.nan) for each in taken]
+        spreads = [each.said.get("output-spread", math.nan) for each in taken]
+        nothing, one = np.zeros(len(taken)), np.ones(len(taken))
+        squares = np.array([norm(each.change) ** 2 for each in taken])
+        return Reading(
+            loss=nothing,
+            grad_sq=one,
+            grad_diff=np.array(kept) - 1,
+            diff_sq=nothing,
+            held_loss=np.array(losses),
+            spread=np.array(spreads),
+            delta_sq=squares,
+            delta_dir=np.array(ways),
+        )
+
+    def _prepare(self, taken: Sequence[Taken]) -> None:
+        """Replies as the strategy inside averages them: changes of unequal steps shortened, late ones from
+        where clients begin now and damped by their age, rows as far as they are believed, metrics that all
+        have."""
+        rows = self.nodes.rows([each.node for each in taken])
+        powers = np.array([each.steps**self.balance for each in taken], float)
+        level = float(rows @ powers / rows.sum()) if taken else 1.0
+        common = set.intersection(*(set(each.metrics) for each in taken)) if taken else set()
+        for each, believed, power in zip(taken, rows, powers, strict=True):
+            if believed < float(each.metrics[self.weight_key]):  # type: ignore[arg-type]
+                self.log[-1]["notes"].append(f"node {each.node}: its rows count as {believed:.0f}")
+                each.metrics[self.weight_key] = float(believed)
+            for key in set(each.metrics) - common:
+                del each.metrics[key]
+            age = self.round - each.sent.round
+            factor = level / power * (self.weight(age) if age else 1.0)
+            if factor != 1 or age:
+                came = each.message.content[each.arrays_key]
+                begun = ArrayRecord(
+                    {key: self.anchor[key] if key in each.change else part for key, part in came.items()}
+                )
+                each.message.content[each.arrays_key] = changed(begun, each.change, factor)
+        now = self.sent[str(self.round)]
+        arrived = max((each.sent.at + each.seconds for each in taken), default=self.now())
+        everybody = {each.node for each in taken} >= now.steps.keys()
+        self.log[-1] |= {
+            "took": max((arrived if everybody else self.now()) - now.at, 0.0),
+            "weights": [self.weight(self.round - each.sent.round) for each in taken],
+            "nodes": [each.node for each in taken],
+            "done": [each.steps for each in taken],
+            "seconds": [each.seconds for each in taken],
+            "step_seconds": [self.nodes.each[each.node].step_seconds for each in taken],
+            "age": [self.round - each.sent.round for each in taken],
+            "epsilon": {each.node: each.said["epsilon"] for each in taken if "epsilon" in each.said},
+        }
+
+    def _judge(self, taken: Sequence[Taken], arrays: ArrayRecord | None) -> ArrayRecord | None:
+        """The arrays that were made, or those to go back to."""
+        arrays = None if arrays is None or self.first is None else like(arrays, self.first)
+        whole = arrays is None or all(np.isfinite(each.numpy()).all() for each in arrays.values())
+        now = [each for each in taken if each.sent.round == self.round]
+        if not (self.judging and self.read and now) and whole:
+            return arrays
+        reading = self._reading(now)
+        if not whole:
+            reading = reading._replace(loss=reading.loss * math.nan)
+        judge = self.nodes.judged([each.node for each in now], reading)
+        self.scale *= judge.factor
+        self.log[-1] |= {
+            "verdict": Verdict(judge.verdict).name.lower(),
+            "held_loss": judge.held_loss,
+            "passes": judge.passes,
+        }
+        if judge.verdict == Verdict.BETTER:
+            self.best = self.anchor
+        if judge.verdict not in (Verdict.BACK, Verdict.RESTART):
+            return arrays
+        log(WARNING, "AMSFL: back to the best arrays; lr is now %g", self.lr * self.scale)
+        if judge.verdict == Verdict.RESTART or self.best is None:
+            self.best = self.first
+        self.model = self.before = None
+        self.moves = 0
+        for inside in chain(self.strategy):
+            for name in ("current_arrays", "momentum_vector", "m_t", "v_t"):
+                if getattr(inside, name, None) is not None:
+                    setattr(inside, name, None)
+        return self.best
+
+    @property
+    def weight_key(self) -> str:
+        """The metric that says how much a node counts."""
+        names = (getattr(each, "weighted_by_key", None) for each in chain(self.strategy))
+        return next((name for name in names if name), "num-examples")
+
+    # -- a run -----------------------------------------------------------------------------------------------
+
+    def summary(self) -> None:
+        plan = f"{self.steps} steps" if self.steps else "planned steps"
+        log(INFO, "\t├──> AMSFL: lr %g, %s, momentum %g", self.lr, plan, self.momentum)
+        self.strategy.summary()
+
+    def _opened(self, arrays: ArrayRecord, num_rounds: int) -> tuple[ArrayRecord, int]:
+        self.num_rounds = num_rounds
+        if self.out is None:
+            return arrays, 1
+        own = {"method": "amsfl", "rounds": num_rounds, "lr": self.lr, "seconds": self.seconds, "data": "own"}
+        config = self.config or serve_config({key: value for key, value in own.items() if value is not None})
+        self.folder = RunFolder(Path(self.out).expanduser(), config, arrays, self.resume, self.force)
+        self.folder.network = self.network
+        kept = self.folder.restored()
+        if kept is None:
+            return arrays, 1
+        return self._restore(*kept), len(self.folder.rounds) + 1
+
+    def _closed(self, done: FinishedRound) -> bool:
+        before, self.elapsed = self.elapsed, self.now() - self.began
+        record = self._record(done, before)
+        if self.folder is not None:
+            self.folder.append(record, done.arrays)
+            arrays = {name: getattr(self, name) for name in KEPT_ARRAYS} | {"next": done.arrays}
+            self.folder.save(arrays, self._state(done.arrays))
+        self.failures = 0 if record.cohort else self.failures + 1
+        if self.failures >= TRIES and not any(each.taken for each in self.nodes.each.values()):
+            why = next(iter(self.log[-1]["refused"].values()), "none replied")
+            raise UserError(f"Every node failed, {TRIES} times in a row ({why}): look at the clients.")
+        over = self.stop(record) or bool(self.spent and self.spent >= self.nodes.each.keys())
+        if (
+            over
+            or done.number == self.num_rounds
+            or (self.seconds is not None and self.elapsed >= self.seconds)
+        ):
+            self.finished = done.arrays
+        return self.finished is not None
+
+    def _ended(self) -> None:
+        if self.folder is None:
+            return
+        if self.finished is not None:
+            self.folder.end(self.finished, [*self.nodes.each], self.epsilon, self.elapsed)
+        self.folder.close()
+
+    def _record(self, done: FinishedRound, before: float) -> RoundRecord:
+        """The round as it is on record."""
+        entry, order = self.log[-1], {node: place for place, node in enumerate(self.nodes.each)}
+        took = entry.get("took", 0.0)
+        self.totals["sum"] += sum(entry.get("seconds", []))
+        self.totals["makespan"] += took
+        self.epsilon |= {str(node): spent for node, spent in entry.get("epsilon", {}).items()}
+        refused = [{"client": order.get(node), "reason": why} for node, why in entry["refused"].items()]
+        kept = {key: entry[key] for key in ("verdict", "passes", "held_loss", "notes") if key in entry}
+        plan = {**kept, "refused": refused, "client_seconds": entry.get("seconds", [])}
+        return RoundRecord(
+            done.number,
+            dict(self.totals),
+            {"sum": sum(entry.get("seconds", [])), "makespan": took},
+            entry["predicted"],
+            done.metrics,
+            [order[node] for node in entry.get("nodes", [])],
+            entry.get("done", []),
+            entry["lr"],
+            float(entry["up"]),
+            float(entry["down"]),
+            plan=plan | {"step_seconds": entry.get("step_seconds", [])},
+            wall={"seconds": self.elapsed - before, "elapsed": self.elapsed},
+            mix=self._mix(entry),
+            staleness=entry.get("age", []),
+            epsilon=[self.epsilon.get(str(node), 0.0) for node in order] if self.epsilon else [],
+        )
+
+    def _mix(self, entry: Json) -> list[float]:
+        """How much each change counted, before steps are balanced."""
+        rows = self.nodes.rows(entry.get("nodes", []))
+        return [float(part) for part in rows / rows.sum() * np.array(entry["weights"])] if len(rows) else []
+
+    def _state(self, following: ArrayRecord) -> Json:
+        """All that the next round needs besides arrays, as JSON."""
+        own = {name: getattr(self, name) for name in KEPT_NUMBERS}
+        sizes = {"medians": self.sizes.medians, "largest": self.sizes.largest}
+        return {"own": own, "nodes": self.nodes.dump(), "sizes": sizes, "stays": following is self.model}
+
+    def _restore(self, arrays: dict[str, ArrayRecord], state: Json) -> ArrayRecord:
+        """Back to where a round ended; the arrays to go on from."""
+        following = arrays.pop("next")
+        for name, value in (arrays | state["own"]).items():
+            setattr(self, name, value)
+        self.model = following if state["stays"] else self.model
+        self.nodes.load(state["nodes"])
+        self.sizes.medians, self.sizes.largest = state["sizes"]["medians"], state["sizes"]["largest"]
+        return following
+
+
+def chain(strategy: Strategy) -> Iterable[Strategy]:
+    """A strategy and those inside of it."""
+    inside: Any = strategy
+    while inside is not None:
+        yield inside
+        inside = getattr(inside, "strategy", None)
+
+
+def check_composes(strategy: Strategy, momentum: float) -> bool:
+    """Whether the strategy keeps single changes private; a UserError where it cannot be inside of AMSFL."""
+    private = False
+    for each in chain(strategy):
+        name = type(each).__name__
+        if isinstance(each, AMSFL):
+            raise UserError("AMSFL is inside of AMSFL: leave one of them out.")
+        if isinstance(each, flower.QFedAvg):
+            raise UserError(
+                "QFedAvg weighs clients by losses that it takes from all of them itself: leave AMSFL out."
+            )
+        if isinstance(each, flower.FedXgbBagging | flower.FedXgbCyclic):
+            raise UserError(f"{name} collects trees, which have no local steps: leave AMSFL out.")
+        own = (
+            getattr(each, "server_momentum", 0.0)
+            or getattr(each, "beta_1", 0.0)
+            or getattr(each, "server_opt", False)
+        )
+        if own and momentum:
+            raise UserError(
+                f"{name} moves the server by itself, and two momenta multiply: write AMSFL({name}(...), "
+                "momentum=0)."
+            )
+        private |= name.startswith("DifferentialPrivacy")
+    return private
+
+
+def changed(arrays: ArrayRecord, change: dict[str, Any], factor: float) -> ArrayRecord:
+    """arrays + factor * change, each in its own precision; arrays without a change as they are."""
+    moved = {}
+    for key, each in arrays.items():
+        if key in change:
+            x = each.numpy()
+            each = Array(np.asarray(x + factor * change[key], x.dtype))
+        moved[key] = each
+    return ArrayRecord(moved)
+
+
+def like(arrays: ArrayRecord, first: ArrayRecord) -> ArrayRecord:
+    """In the precisions of the first ones: averages of whole numbers are fractions."""
+    for key, each in arrays.items():
+        if key in first and each.dtype != first[key].dtype:
+            wanted = np.dtype(first[key].dtype)
+            part = each.numpy() if wanted.kind == "f" else np.rint(each.numpy())
+            arrays[key] = Array(np.asarray(part, wanted))
+    return arrays
+
+
+def size_of(arrays: ArrayRecord) -> int:
+    """Bytes of their numbers."""
+    return sum(math.prod(each.shape) * np.dtype(each.dtype).itemsize for each in arrays.values())

@@ -1,0 +1,415 @@
+"""`amsfl supernode`: Flower's SuperNode, with two things changed: who runs its ClientApps, and how long it
+sleeps.
+
+Flower's own SuperNode starts a process for every message, whose imports cost seconds, and sleeps three
+seconds when there was no message. In its `--isolation process` mode it leaves the running to somebody else:
+here a WorkerPool hands every message to a process that lives as long as its run, one a run, so that no two
+runs meet. What is changed in Flower itself is in internals.py.
+"""
+
+import contextlib
+import json
+import os
+import queue
+import random
+import secrets
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TextIO
+
+from flwr.app import Error, Message
+
+from amsfl.core import UserError
+from amsfl.flower import internals
+
+POLL = 0.2  # seconds between two questions to the SuperLink while there is nothing to do
+LOST = 10.0  # seconds without a worker after which a message that has no reply is given up
+OURS = ("--isolation", "--superexec-auth-secret-file", "--ssl-certfile", "--ssl-keyfile", "--ssl-ca-certfile")
+OURS += ("--host", "--port")
+PORTS = range(20_000, 32_000)  # below those that systems hand out to outgoing connections
+MOST = 2  # runs whose workers are kept at the same time
+TIDY = 10.0  # seconds between two looks at who is idle
+IDLE = 600.0  # seconds without a message after which a worker is ended
+FETCH = 120.0  # seconds in which a worker has its message from the SuperNode beside it, imports included
+UNPATCHED_POLL = 0.5  # seconds between two looks for a task where Flower's loop does not announce them
+
+
+def main(arguments: Sequence[str], poll: float = POLL) -> None:
+    """Run until ended; `arguments` are flower-supernode's."""
+    taken = [flag for flag in OURS if any(word.split("=")[0] == flag for word in arguments)]
+    if taken:
+        raise UserError(
+            f"{taken[0]} is set by `amsfl supernode` itself; leave it out, or use flower-supernode, which "
+            "starts a process for every message."
+        )
+    if not 0.01 <= poll <= 60:
+        raise UserError(f"--poll is {poll:g} seconds; it lies between 0.01 and 60.")
+    port, secret = (
+        free_port(),
+        secrets.token_bytes(32),
+    )  # whoever has it may take this node's messages; no file holds it
+    sys.argv = ["flower-supernode", *arguments, "--host", "127.0.0.1", "--port", str(port)]
+    sys.argv += ["--isolation", "process", "--superexec-auth-secret-file", readable_once(secret)]
+    pool = WorkerPool(f"127.0.0.1:{port}", secret)  # its worker imports while we do
+    loop = MessageLoop(poll, pool)
+    internals.patch_supernode(loop.sleep, loop.deliver)
+    threading.Thread(target=pool.run, name="amsfl-worker-pool", daemon=True).start()
+    try:
+        internals.flower_supernode()
+    finally:
+        pool.close()
+
+
+def free_port() -> int:
+    """One that nobody listens on; drawn, so that several federations that start at once seldom meet."""
+    for port in random.SystemRandom().sample(PORTS, 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise UserError(f"There is no free port between {PORTS[0]} and {PORTS[-1]} on loopback.")
+
+
+def readable_once(secret: bytes) -> str:
+    """A path under which Flower finds the secret: the end of a pipe that this process alone holds."""
+    source, sink = os.pipe()
+    with os.fdopen(sink, "wb") as file:
+        file.write(secret)
+    return f"/dev/fd/{source}"
+
+
+class NoReply(Exception):
+    """No worker is at work, and what a SuperNode waits for will not come."""
+
+
+class MessageLoop:
+    """How a SuperNode waits: `sleep` and `deliver` stand in for Flower's (internals.patch_supernode).
+
+    A SuperNode runs one message at a time. Flower's own loop goes on as soon as any reply was sent, also one
+    to an older message; the newer one's reply then waited for the message after it, and so did all that
+    followed. Here every message is answered before the next is asked for.
+    """
+
+    def __init__(self, poll: float, pool: "WorkerPool", now: Callable[[], float] = time.monotonic):
+        self.poll, self.pool, self.now = poll, pool, now
+        self.state: Any = None
+        self.objects: Any = None
+
+    def sleep(self, seconds: float) -> None:
+        """Long when there was no message; while a reply is waited for, until the pool has done one."""
+        if seconds >= internals.IDLE_SLEEP:
+            time.sleep(min(seconds, self.poll))
+            return
+        self.pool.wanted(seconds)
+        if self.state is not None and self.now() - self.pool.last_busy() > LOST:
+            self._give_up()
+
+    def deliver(self, push: Callable[..., None], state: Any, object_store: Any, **connection: Any) -> None:
+        """Send replies until no message is left without one."""
+        self.state, self.objects = state, object_store
+        self.pool.touch()
+        # Flower keeps a message whose run was stopped while its parts were fetched; no worker will have it
+        internals.forget_messages(internals.unanswered(state)[:-1], state, object_store)
+        try:
+            push(state=state, object_store=object_store, **connection)
+            while internals.unanswered(state):
+                push(state=state, object_store=object_store, **connection)
+        except NoReply:  # there is no message any more
+            pass
+
+    def _give_up(self) -> None:
+        """No worker has these messages, and none will: their task ended before it fetched them.
+
+        Where no message is without a reply, the worker died while it sent one: Flower would wait for the
+        rest, or for another reply, for good. An exception makes it drop that reply and go on.
+        """
+        self.pool.end_lost()
+        self.pool.touch()
+        messages = internals.unanswered(self.state)
+        for message in messages:
+            error = Error(internals.ErrorCode.CLIENT_APP_CRASHED, "The message was lost at its SuperNode.")
+            internals.store_reply(Message(error, reply_to=message), self.state, self.objects)
+        if not messages:
+            raise NoReply("a reply's worker is gone")
+
+
+class Worker:
+    """A process that runs one run's messages, one after another."""
+
+    COMMAND = (sys.executable, "-m", "amsfl.flower.supernode")
+
+    def __init__(self, command: tuple[str, ...] = COMMAND):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.used, self.busy = time.monotonic(), False
+        self.fetching: float | None = None  # since when it asks for its message
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def lost(self) -> bool:
+        """Whether it has waited too long for parts of its message: Flower's own patience is two hours."""
+        since = self.fetching
+        return since is not None and time.monotonic() - since > FETCH
+
+    def do(self, task: dict[str, Any]) -> bool:
+        """Hand over one message and wait until it is answered; False where the worker is gone after it."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.fetching = time.monotonic()
+        try:
+            self.process.stdin.write(json.dumps(task) + "\n")
+            self.process.stdin.flush()
+            while (answer := self.process.stdout.readline().strip()) == "fetched":
+                self.fetching = None
+        except OSError:
+            answer = ""
+        self.used, self.fetching = time.monotonic(), None
+        return answer == "done"
+
+    def end(self) -> None:
+        self.process.kill()  # first: whoever waits for its answer holds the pipe until it is gone
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):
+                if pipe:
+                    pipe.close()
+
+
+class WorkerPool:
+    """Asks the SuperNode at `address` for tasks, one a message; `secret` says that it may.
+
+    A worker that has died, or whose app raised, is replaced; one that has had nothing to do for long is
+    ended, and so are all of them with the SuperNode: their pipes close when it is gone.
+    """
+
+    def __init__(self, address: str, secret: bytes, make: Callable[[], Worker] = Worker):
+        self.address, self.secret, self.make = address, secret, make
+        self.workers: dict[int, Worker] = {}
+        self.spare: Worker | None = make()  # warm before the first message
+        self.lock, self.closed = threading.Lock(), False
+        self.message, self.done = threading.Event(), threading.Event()
+        self.touched = time.monotonic()
+
+    def wanted(self, seconds: float) -> None:
+        """There is a message to run; wait until one is done, but not longer than so."""
+        self.message.set()
+        self.done.wait(seconds)
+        self.done.clear()
+
+    def touch(self) -> None:
+        """A message has come: its task is about to be fetched."""
+        self.touched = time.monotonic()
+
+    def last_busy(self) -> float:
+        """When a worker last had something to do, or a message came."""
+        workers = list(self.workers.values())
+        if any(worker.busy and worker.alive and not worker.lost for worker in workers):
+            return time.monotonic()
+        return max([self.touched, *(worker.used for worker in workers)])
+
+    def run(self) -> None:
+        """Until the SuperNode ends."""
+        acquire = task_source(self.address, self.secret)
+        pause = TIDY if internals.patches_on() else UNPATCHED_POLL
+        while not self.closed:
+            if not self.message.wait(pause):
+                self.tidy()
+            self.message.clear()
+            self.take_all(acquire)
+
+    def take_all(self, acquire: Callable[[], dict[str, Any] | None]) -> list[threading.Thread | None]:
+        """Every task that is queued. Those of one run go to its worker one after another."""
+        import httpx
+
+        by_run: dict[int, list[dict[str, Any]]] = {}
+        try:
+            while task := acquire():
+                by_run.setdefault(int(task.pop("run")), []).append(task)
+        except httpx.TransportError:  # the SuperNode is ending
+            pass
+        return [self.give(run, *tasks) for run, tasks in by_run.items()]
+
+    def give(self, run: int, *tasks: dict[str, Any]) -> threading.Thread | None:
+        """Hand tasks over. Nobody waits for them here: another run's task may be one that never ends."""
+        worker = self.worker(run)
+        if worker is None:
+            return None
+        worker.busy = True
+        thread = threading.Thread(target=self._work_off, args=(run, worker, tasks), daemon=True)
+        thread.start()
+        return thread
+
+    def _work_off(self, run: int, worker: Worker, tasks: tuple[dict[str, Any], ...]) -> None:
+        fine = all(worker.do(task) for task in tasks)  # what a dead worker did not do, the node gives up
+        worker.busy = False
+        if not fine and self.workers.get(run) is worker and not self.closed:
+            code = worker.process.poll()
+            print(f"A worker ended (code {code}); a new one is warm for the next message.", file=sys.stderr)
+            self.drop(run)
+            with self.lock:  # now, not when the message comes: its imports take seconds
+                self.spare = self.spare or (None if self.closed else self.make())
+        self.done.set()
+
+    def worker(self, run: int) -> Worker | None:
+        """The run's own; a new one for a new run, for which the longest unused makes room.
+
+        A SuperNode has one message at a time: a worker that is busy when the next comes is with one that its
+        node has given up (its run, or the SuperLink, ended while it was fetched), and is replaced.
+        """
+        with self.lock:
+            if self.closed:
+                return None
+            held = self.workers.pop(run, None)
+            if held is not None and (held.busy or not held.alive):
+                held.end()
+                held = None
+            if held is None:
+                spare, self.spare = self.spare, None
+                held = spare if spare and spare.alive else self.make()
+            self.workers[run] = held  # the last one is the one used last
+            for old in list(self.workers)[:-MOST]:
+                self.workers.pop(old).end()
+            return held
+
+    def drop(self, run: int) -> None:
+        with self.lock:
+            worker = self.workers.pop(run, None)
+        if worker:
+            worker.end()
+
+    def end_lost(self) -> None:
+        """Workers that will never have their message."""
+        for run, worker in [*self.workers.items()]:
+            if worker.lost:
+                self.drop(run)
+
+    def tidy(self) -> None:
+        for run, worker in [*self.workers.items()]:
+            if not worker.busy and time.monotonic() - worker.used > IDLE:
+                self.drop(run)
+
+    def close(self) -> None:
+        with self.lock:
+            self.closed = True
+            for worker in filter(None, [*self.workers.values(), self.spare]):
+                worker.end()
+
+
+def task_source(address: str, secret: bytes) -> Callable[[], dict[str, Any] | None]:
+    """A function that returns the next task's run, token and address, or None."""
+    signed = internals.SuperExecAuthHttpInterceptor(
+        master_secret=secret, protected_methods=frozenset({"/flwr.proto.Runtime/AcquireTask"})
+    )
+    client = internals.RuntimeHttpClient.from_server_address(
+        server_address=address,
+        insecure=True,
+        root_certificates=None,
+        interceptors=[internals.RuntimeVersionHttpInterceptor(component_name="SuperExec"), signed],
+    )
+
+    def acquire() -> dict[str, Any] | None:
+        request = internals.AcquireTaskRequest(supported_task_types=[internals.TaskType.CLIENT_APP])
+        reply = client.AcquireTask(request)
+        if not (reply.HasField("task") and reply.token):
+            return None
+        return {"run": reply.task.run_id, "token": reply.token, "address": address}
+
+    return acquire
+
+
+def work() -> None:
+    """A worker: runs a run's messages one after another, so that imports and compiled programs are paid once.
+
+    It is told of each message by a line on its standard input (address and token, by which it asks the
+    SuperNode for the rest) and says "fetched" when it has the message, then "done" or "failed". When that
+    input closes, the SuperNode is gone, and so is this process. What an app prints goes to the SuperNode's
+    log.
+    """
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # an app may print; the pipe is ours
+    import amsfl.flower.client  # noqa: F401  (while nobody waits)
+
+    internals.pull_task_input  # noqa: B018  (the same)
+
+    apps: dict[str, Any] = {}
+    say = partial(print, file=answers, flush=True)
+    try:
+        for line in lines(sys.stdin):
+            fine = answer(apps, partial(say, "fetched"), **json.loads(line))
+            say("done" if fine else "failed")
+            if not fine:
+                break  # whatever the app has left half done ends with this process
+    except KeyboardInterrupt:  # Flower's way to say that the run was stopped
+        pass
+    os._exit(0)  # threads of the app's own may still run
+
+
+def lines(source: TextIO) -> Iterator[str]:
+    """Lines as they come. At their end the process ends, in the middle of a message too."""
+    received: queue.Queue[str] = queue.Queue()
+
+    def read() -> None:
+        for line in source:
+            received.put(line)
+        os._exit(0)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        yield received.get()
+
+
+def answer(apps: dict[str, Any], on_fetched: Callable[[], None], address: str, token: str) -> bool:
+    """One message, from the SuperNode and back to it; whether the app did not raise."""
+    status_of = internals.SubStatus
+    client = internals.RuntimeHttpClient.from_server_address(
+        server_address=address,
+        insecure=True,
+        root_certificates=None,
+        interceptors=[
+            internals.RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"),
+            internals.RuntimeTokenHttpInterceptor(token),
+        ],
+        retry_invoker=internals.make_simple_http_retry_invoker(),
+    )
+    alive = internals.HeartbeatSender(internals.make_task_heartbeat_fn_http(client))
+    alive.start()
+    message: Any = None
+    context: Any = None
+    reply: Any = None
+    status, why = status_of.COMPLETED, ""
+    try:
+        message, context, run, fab = internals.pull_task_input(client)
+        on_fetched()
+        if fab.hash_str not in apps:
+            apps[fab.hash_str] = load(run, fab)
+        reply = apps[fab.hash_str](message=message, context=context)
+    except Exception as error:
+        traceback.print_exc()
+        status, why = status_of.FAILED, f"{type(error).__name__}: {error}"
+        if message:
+            reply = Message(Error(internals.ErrorCode.CLIENT_APP_RAISED_EXCEPTION, why), reply_to=message)
+    try:
+        if reply is not None and context is not None:
+            internals.push_message(client, reply, context)
+    finally:
+        internals.push_task_output(client, context, status, why)
+        alive.stop()
+        client.close()
+    return bool(status == status_of.COMPLETED)
+
+
+def load(run: Any, fab: Any) -> Any:
+    """The ClientApp of an app bundle, installed where Flower installs it."""
+    internals.install_from_fab(fab.content, skip_prompt=True)
+    load_app = internals.get_load_client_app_fn("", None, multi_app=True)
+    return load_app(run.fab_id, run.fab_version, fab.hash_str)
+
+
+if __name__ == "__main__":
+    work()

@@ -1,0 +1,216 @@
+"""Batches of any make (pairs, longer tuples, dictionaries, with text or None among the tensors), and rows one
+by one: which of them can be drawn, and the sum of their cut gradients.
+
+torch.func takes the gradients of many rows at once, each as a batch of its own: no row sees another.
+"""
+
+import traceback
+from collections.abc import Callable, Mapping, Sized
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, Subset
+
+from amsfl import sampling
+from amsfl.core import RowPrivacy, UserError
+from amsfl.flower.private_steps import silent
+from amsfl.privacy import safe_sum
+
+AT_ONCE = 2**26  # numbers of rows' gradients that are kept at a time
+
+
+class LossModule(torch.nn.Module):
+    """A batch's loss as a module's output: so that parameters can be given, whatever `of` does with it."""
+
+    def __init__(self, inner: Any, of: Callable[[Any], Any]):
+        super().__init__()
+        self.inner, self.of = inner, of
+
+    def forward(self, batch: Any) -> Any:
+        return self.of(batch)
+
+
+def check_model(module: Any) -> None:
+    """A row must have a gradient of its own."""
+    for name, part in module.named_modules():
+        if isinstance(part, torch.nn.modules.batchnorm._NormBase) and (
+            isinstance(part, torch.nn.modules.batchnorm._BatchNorm) or part.track_running_stats
+        ):
+            raise UserError(
+                f"The module's {name or 'whole'} is a {type(part).__name__}, which mixes the rows of a batch "
+                "or keeps statistics of them: no row has a gradient of its own to clip. Under privacy use "
+                "GroupNorm or LayerNorm in its place."
+            )
+
+
+def check_loader(loader: Any, rows: int) -> None:
+    """Every row must be there to be drawn, by a chance of its own."""
+    if not _is_plain(loader):
+        raise UserError(
+            "Under privacy every row is drawn by a chance of its own, so the loader must be a DataLoader "
+            "over a data set with numbered rows, shuffled or not, without a sampler of your own."
+        )
+    if rows != len(loader.dataset):
+        raise UserError(
+            f"torch_client was given rows={rows}, and the data set has {len(loader.dataset)}: what a row "
+            "tells goes by their number; leave rows out under privacy."
+        )
+
+
+def _is_plain(loader: Any) -> bool:
+    """Whether it has every row of a data set with numbered rows once, in some order."""
+    once = (RandomSampler, SequentialSampler)
+    if not isinstance(loader, DataLoader) or not isinstance(loader.sampler, once):
+        return False
+    held: Any = loader.dataset
+    return isinstance(held, Sized) and hasattr(held, "__getitem__") and len(loader.sampler) == len(held)
+
+
+def hold_back(loader: Any, seed: int, client: int, share: float) -> tuple[Any, Any]:
+    """The loader without a share of its rows, and one of those; None where rows cannot be told apart."""
+    if not share or not _is_plain(loader) or loader.batch_size is None:
+        return loader, None
+    count, size = len(loader.dataset), loader.batch_size
+    trained, held = sampling.hold_back(seed, client, count, share)
+    if len(trained) > size > 1 and len(trained) % size == 1 != count % size and not loader.drop_last:
+        trained, held = trained[:-1], np.append(trained[-1:], held)  # batch normalisation takes no lone row
+    common = {"batch_size": loader.batch_size, "collate_fn": loader.collate_fn}
+    rest = DataLoader(
+        Subset(loader.dataset, sorted(trained.tolist())),
+        **common,
+        shuffle=isinstance(loader.sampler, RandomSampler),
+        drop_last=loader.drop_last,
+        num_workers=loader.num_workers,
+        pin_memory=loader.pin_memory,
+        worker_init_fn=loader.worker_init_fn,
+        generator=loader.generator,
+    )
+    if not len(held) or not len(rest):
+        return loader, None
+    return rest, DataLoader(Subset(loader.dataset, held.tolist()), **common)
+
+
+def spread(outputs: list[Any]) -> float:
+    """How much outputs differ from row to row: 0 of one that says the same of all (planning/judge.py)."""
+    whole = torch.cat([part.reshape(len(part), -1).float() for part in outputs])
+    return float((whole - whole.mean(0)).abs().max() / (1 + whole.abs().max()))
+
+
+def norms(rows: Any) -> Any:
+    """As safe_sum.norms: squares neither underflow nor overflow."""
+    largest = rows.abs().amax(1)
+    scale = largest.clamp(safe_sum.SMALLEST, safe_sum.LARGEST)
+    lengths = (rows / scale[:, None]).square().sum(1).sqrt() * scale
+    return torch.where(largest <= safe_sum.LARGEST, lengths, torch.inf)
+
+
+def private_sum(
+    module: Any,
+    loss_of: Callable[[Any], Any],
+    draw: Callable[[Any], Any],
+    places: Any,
+    present: Any,
+    private: RowPrivacy,
+) -> Any:
+    """The sum of the gradients of the rows that are present, each cut as `private` says, as one flat tensor.
+
+    `draw(places)` collates rows to a batch on the device; a row whose gradient is no number counts nothing.
+    """
+    trained = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
+    whole = LossModule(module, loss_of)
+    numbers = sum(part.numel() for part in trained.values())
+    total = torch.zeros(numbers, device=next(iter(trained.values())).device)
+
+    def lost(params: Any, row: Any) -> Any:
+        named = {f"inner.{name}": part for name, part in params.items()}
+        one = mapped(row, lambda part: part.unsqueeze(0))
+        return torch.func.functional_call(whole, named, (one,))
+
+    turn = max(AT_ONCE // numbers, 1)
+    for begin in range(0, len(places), turn):
+        with silent(True):  # rows are read by a user's own code
+            batch = draw(places[begin : begin + turn])
+        try:
+            each = torch.func.vmap(torch.func.grad(lost), (None, 0), randomness="different")(trained, batch)
+        except Exception as error:  # whatever users' modules raise; what it says may be of rows
+            traceback.print_exc()
+            raise UserError(
+                f"torch.func cannot take this model's gradients row by row ({type(error).__name__}; the "
+                "client's log has more): under privacy use modules, and batches of tensors, that it can."
+            ) from None
+        flat = torch.cat([part.reshape(len(part), -1).float() for part in each.values()], dim=1)
+        lengths = norms(flat).cpu().numpy()
+        factors = safe_sum.row_factors(private, lengths, present[begin : begin + turn])
+        by = torch.from_numpy(factors).to(flat.device)
+        total += by @ torch.where(by[:, None] > 0, flat, 0.0)
+    return total
+
+
+def moved(batch: Any, device: Any) -> Any:
+    """The same batch with its tensors on the device."""
+    return mapped(batch, lambda part: part.to(device))
+
+
+def mapped(batch: Any, change: Callable[[Any], Any]) -> Any:
+    """The same batch with its tensors changed."""
+    if isinstance(batch, dict):
+        return {key: mapped(part, change) for key, part in batch.items()}
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(mapped(part, change) for part in batch))
+    if isinstance(batch, tuple | list):
+        return [mapped(part, change) for part in batch]
+    return change(batch) if hasattr(batch, "to") else batch
+
+
+def rows(batch: Any) -> int:
+    """How many rows a batch has: as many as its first tensor is long."""
+    count = _first(batch)
+    if count is None:
+        raise UserError(
+            f"A batch is a {type(batch).__name__} without a tensor in it: its rows cannot be counted."
+        )
+    return int(count)
+
+
+def _first(part: Any) -> int | None:
+    if hasattr(part, "shape"):
+        return int(part.shape[0]) if len(part.shape) else None
+    if isinstance(part, Mapping):
+        part = list(part.values())
+    if isinstance(part, tuple | list):
+        return next((count for count in map(_first, part) if count is not None), None)
+    return None
+
+
+def labelled(batch: Any) -> bool:
+    """Whether a batch is a dictionary from which a model works out its own loss, as Hugging Face's do."""
+    return isinstance(batch, Mapping) and "labels" in batch
+
+
+def own_loss(module: Any, batch: Mapping[str, Any]) -> Any:
+    """The loss that a module works out from a dictionary with labels, as an attribute or an entry."""
+    try:
+        outputs = module(**batch)
+    except TypeError as error:
+        raise UserError(
+            f"The module cannot take this batch, whose columns are {', '.join(map(str, batch))}: {error}. "
+            "Leave out what it does not take, such as text, or give torch_client a batch_loss(module, batch)."
+        ) from error
+    loss = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", None)
+    if loss is None:
+        raise UserError(
+            f"The module returns a {type(outputs).__name__} without a loss for a batch with labels: return "
+            "one, or give torch_client a batch_loss(module, batch)."
+        )
+    return loss
+
+
+def split(batch: Any) -> tuple[list[Any], Any]:
+    """Inputs and targets of a tuple: the targets come last."""
+    if not isinstance(batch, tuple | list) or len(batch) < 2:
+        raise UserError(
+            f"A batch is a {type(batch).__name__}, not (inputs, ..., targets): give torch_client a "
+            "batch_loss(module, batch) that returns the batch's mean loss."
+        )
+    return list(batch[:-1]), batch[-1]

@@ -1,0 +1,465 @@
+"""PyTorch clients: a module and a loader, or a training loop of your own."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sized
+from math import isfinite
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from flwr.app import Array, ArrayRecord, Context
+from flwr.clientapp import ClientApp
+from torch.utils.data import Dataset, IterableDataset
+
+from amsfl.core import RowPrivacy, UserError
+from amsfl.flower import torch_rows
+from amsfl.flower.client import Trainer, client_app
+from amsfl.flower.measured import fading
+from amsfl.flower.scores import ScoreSums
+from amsfl.flower.task import LocalTask
+
+Loss = Callable[[Any, Any], Any]
+
+
+class TorchSite(NamedTuple):
+    """What a client was given; see torch_client and torch_loop_client."""
+
+    model: Callable[[], Any]
+    loader: Callable[[Context], Any] | None = None
+    test_loader: Callable[[Context], Any] | None = None
+    loss: Loss | None = None
+    batch_loss: Loss | None = None
+    optimizer: Callable[[Any, float], Any] | None = None
+    metrics: Callable[[Any, Any], Mapping[str, float]] | None = None
+    rows: int | Callable[[Context], int] | None = None
+    device: str = "cpu"
+    train: Callable[[Any, LocalTask], Any] | None = None
+    evaluate: Callable[[Any, Context], Mapping[str, float]] | None = None
+    probe_loss: Callable[[Any, Context], Any] | None = None
+
+
+def torch_client(
+    model: Callable[[], Any],
+    loader: Callable[[Context], Any],
+    test_loader: Callable[[Context], Any] | None = None,
+    loss: Loss | None = None,
+    batch_loss: Loss | None = None,
+    optimizer: Callable[[Any, float], Any] | None = None,
+    metrics: Callable[[Any, Any], Mapping[str, float]] | None = None,
+    rows: int | Callable[[Context], int] | None = None,
+    device: str = "cpu",
+) -> ClientApp:
+    """A ClientApp from a module and a loader.
+
+    A batch is (inputs, ..., targets); or a dictionary with `labels`, for a module that returns its own
+    `loss`; or anything, for `batch_loss`. Parameters that want gradients and running statistics travel;
+    frozen parameters stay as `model()` makes them.
+
+    Args:
+        model: `model()` makes the nn.Module.
+        loader: `loader(context)` returns this site's batches, which are iterated again and again.
+        test_loader: `test_loader(context)` returns the batches to score by.
+        loss: `loss(outputs, targets)`, the mean over rows; cross-entropy if left out.
+        batch_loss: `batch_loss(module, batch)`, the mean loss of a batch's rows, in place of `loss`.
+        optimizer: `optimizer(parameters, lr)` takes the steps, afresh in every round; plain SGD if left out.
+        metrics: `metrics(module, batch)` returns numbers of your own on the test rows.
+        rows: How many rows there are, or `rows(context)`; needed for an iterable data set.
+        device: Torch's.
+
+    Returns:
+        The app that a pyproject.toml names as `clientapp`.
+    """
+    _functions(model=model, loader=loader, test_loader=test_loader, optimizer=optimizer)
+    site = TorchSite(model, loader, test_loader, loss, batch_loss, optimizer, metrics, rows, device)
+    return client_app(lambda context: TorchTrainer(site, context))
+
+
+def torch_loop_client(
+    model: Callable[[], Any],
+    train: Callable[[Any, LocalTask], Any],
+    rows: Callable[[Context], int],
+    evaluate: Callable[[Any, Context], Mapping[str, float]] | None = None,
+    probe_loss: Callable[[Any, Context], Any] | None = None,
+    device: str = "cpu",
+) -> ClientApp:
+    """A ClientApp around a training loop of your own.
+
+    `for step in task` ends by itself when the steps are done.
+
+    Args:
+        model: `model()` makes the nn.Module.
+        train: `train(module, task)` takes `task.steps` steps; `task` has lr, round, seed and the node's
+            config as `node`. It returns how many steps there were, or a dictionary of `steps` and numbers of
+            your own; nothing where it iterates over `task`.
+        rows: `rows(context)` says how much the client counts.
+        evaluate: `evaluate(module, context)` returns scores on test rows, and how many those are as
+            `num-examples`.
+        probe_loss: `probe_loss(module, context)`, the loss of one batch, always the same within a round, says
+            how fast a step's worth fades.
+        device: Torch's.
+
+    Returns:
+        The app that a pyproject.toml names as `clientapp`.
+    """
+    _functions(model=model, train=train, rows=rows, evaluate=evaluate, probe_loss=probe_loss)
+    site = TorchSite(model, rows=rows, device=device, train=train, evaluate=evaluate, probe_loss=probe_loss)
+    return client_app(lambda context: TorchTrainer(site, context))
+
+
+def torch_arrays(module: Any) -> ArrayRecord:
+    """What of a module travels: parameters that want gradients, and the buffers of its state_dict.
+
+    Args:
+        module: torch's.
+
+    Returns:
+        The first arrays, for `start`.
+    """
+    return ArrayRecord({name: Array(_numpy(part)) for name, part in travelling(module).items()})
+
+
+def travelling(module: Any) -> dict[str, Any]:
+    """By name, tied parameters once."""
+    lasting = module.state_dict().keys()
+    trained = {name: part for name, part in module.named_parameters() if part.requires_grad}
+    return trained | {name: part for name, part in module.named_buffers() if name in lasting}
+
+
+def _numpy(part: Any) -> Any:
+    """numpy has no bfloat16: it travels as float32."""
+    held = part.detach().cpu()
+    return np.array((held.float() if held.dtype == torch.bfloat16 else held).numpy())
+
+
+class TorchTrainer(Trainer):
+    """A user's module, by a loader or a loop of the user's own."""
+
+    def __init__(self, site: TorchSite, context: Context):
+        self.site, self.context, self.device = site, context, torch.device(site.device)
+        torch.manual_seed(0)  # frozen parameters do not travel: every client must make the same ones
+        self.module = site.model().to(self.device)
+        self.trained = [part for part in self.module.parameters() if part.requires_grad]
+        if not self.trained:
+            raise UserError("The model has no parameter that wants a gradient: nothing would be trained.")
+        self.loss = site.loss or torch.nn.functional.cross_entropy
+        self.loader = None if site.loader is None else batches(site.loader(context))
+        self.rows, self.held_loader = self._count(), None
+        if site.train is None:
+            self.check_rows, self.row_sum = self._check_rows, self._row_sum
+
+    # -- the model -------------------------------------------------------------------------------------------
+
+    def load(self, arrays: ArrayRecord, task: LocalTask) -> None:
+        own, self.came = travelling(self.module), arrays
+        missing = [name for name in own if name not in arrays]
+        if missing:
+            raise UserError(
+                f"The server's model has no {missing[0]!r}, and this client's has: run the same at all."
+            )
+        whole = self.module.state_dict(keep_vars=True)
+        for name, part in arrays.items():
+            numbers = part.numpy()
+            if name in whole and tuple(whole[name].shape) != numbers.shape:
+                here = tuple(whole[name].shape)
+                raise UserError(f"The server's {name!r} is {numbers.shape}, and this client's {here}.")
+            if name in whole:
+                with torch.no_grad():
+                    whole[name].copy_(torch.from_numpy(numbers.copy()))
+        self.anchor = flat(self.trained)
+        self.correction = self._correction(task)
+        # the loader's shuffle and dropout follow from (seed, round, client) alone
+        words = np.random.SeedSequence([task.seed, task.draw, task.client])
+        self.seed = int(words.generate_state(1)[0])
+        torch.manual_seed(self.seed)
+
+    def _correction(self, task: LocalTask) -> Any:
+        """Of the trained parameters; the server's is of all float arrays that came, one after another."""
+        if task.correction is None:
+            return None
+        floats = {
+            name: part.numpy().shape for name, part in self.came.items() if part.numpy().dtype.kind == "f"
+        }
+        sizes = [int(np.prod(shape)) for shape in floats.values()]
+        if sum(sizes) != task.correction.size:
+            raise UserError(f"The correction has {task.correction.size} numbers, and the model {sum(sizes)}.")
+        split = np.split(task.correction, np.cumsum(sizes)[:-1])
+        parts = dict(zip(floats, split, strict=True))
+        named = [name for name, part in self.module.named_parameters() if part.requires_grad]
+        return torch.from_numpy(np.concatenate([parts[name] for name in named])).to(self.device)
+
+    def arrays(self) -> ArrayRecord:
+        """What came, as it is now: what this client does not know is left as it was."""
+        whole = self.module.state_dict()
+        return ArrayRecord(
+            {
+                name: Array(_numpy(whole[name]).astype(part.numpy().dtype)) if name in whole else part
+                for name, part in self.came.items()
+            }
+        )
+
+    # -- steps -----------------------------------------------------------------------------------------------
+
+    def train(self, task: LocalTask) -> Mapping[str, float]:
+        if self.site.train is not None:
+            return self._by_own_loop(task)
+        training = self.loader if self.held_loader is None else self.training
+        source, first, before = cycle(training), None, None
+        optimizer = self._optimizer(task)
+        for step in task:
+            batch = next(source, None)
+            if batch is None:
+                break
+            self.module.train()
+            if step == 0:
+                torch.manual_seed(self.seed)  # dropout of the reading's minibatch
+            optimizer.zero_grad(set_to_none=True)
+            loss = self.loss_of(batch)
+            if not isfinite(value := float(loss.detach())):
+                task.leave_out(value)
+                continue
+            loss.backward()
+            if first is None:
+                first, before = batch, gradients(self.trained)
+            self._correct(task)
+            optimizer.step()
+        return (
+            {}
+            if first is None
+            else fading(before, self._probe(lambda: self.loss_of(first)), task.done, task.lr)
+        )
+
+    def _optimizer(self, task: LocalTask) -> Any:
+        make = self.site.optimizer or (lambda parameters, lr: torch.optim.SGD(parameters, lr=lr))
+        return make(self.trained, task.lr)
+
+    def _correct(self, task: LocalTask) -> None:
+        """g + mu (y - a) + correction."""
+        if not task.mu and self.correction is None:
+            return
+        with torch.no_grad():
+            more = task.mu * (flat(self.trained) - self.anchor)
+            more = more if self.correction is None else more + self.correction
+            for part, own in zip(self.trained, split_like(more, self.trained), strict=True):
+                part.grad = own if part.grad is None else part.grad + own
+
+    def _by_own_loop(self, task: LocalTask) -> Mapping[str, float]:
+        """The user's function takes the steps; then it is asked what they were."""
+        ask = self.site.probe_loss
+        before = None if ask is None else self._probe(lambda: ask(self.module, self.context))
+        self.module.train()
+        assert self.site.train is not None
+        started = time.perf_counter()
+        answer = self.site.train(self.module, task)
+        fields = dict(answer) if isinstance(answer, Mapping) else {"steps": answer}
+        steps = whole_steps(fields.pop("steps", None), task)
+        if not task.timed:
+            task.took(steps, time.perf_counter() - started)
+        task.done = steps
+        said = {str(name): float(value) for name, value in fields.items()}
+        if ask is None or before is None:
+            return said
+        return said | fading(before, self._probe(lambda: ask(self.module, self.context)), steps, task.lr)
+
+    def _probe(self, loss: Callable[[], Any]) -> Any:
+        """A gradient for the reading: buffers and random streams stay as they were."""
+        kept = [(buffer, buffer.clone()) for buffer in self.module.buffers()]
+        self.module.train()
+        with torch.random.fork_rng():
+            torch.manual_seed(self.seed)
+            grads = torch.autograd.grad(loss(), self.trained, allow_unused=True)
+        with torch.no_grad():
+            for buffer, before in kept:
+                buffer.copy_(before)
+        pairs = zip(grads, self.trained, strict=True)
+        return flat([torch.zeros_like(part) if grad is None else grad for grad, part in pairs])
+
+    def loss_of(self, batch: Any) -> Any:
+        """Of a batch as the loader gave it, or on the device already."""
+        batch = torch_rows.moved(batch, self.device)
+        if self.site.batch_loss is not None:
+            loss = self.site.batch_loss(self.module, batch)
+        elif torch_rows.labelled(batch):
+            loss = torch_rows.own_loss(self.module, batch)
+        else:
+            inputs, targets = torch_rows.split(batch)
+            outputs = self.module(*inputs)
+            if isinstance(outputs, Mapping):
+                raise UserError(
+                    f"The module returns a dictionary ({', '.join(map(str, outputs))}), and the loss takes "
+                    "a tensor: give torch_client a batch_loss(module, batch) that returns the mean loss."
+                )
+            loss = self.loss(outputs, targets)
+        if getattr(loss, "numel", lambda: 0)() != 1:
+            what = f"a tensor of shape {tuple(loss.shape)}" if hasattr(loss, "shape") else f"{loss!r}"
+            raise UserError(f"The loss of a batch is {what}; return one number, the mean over its rows.")
+        return loss
+
+    # -- private rows (private_steps.py) ---------------------------------------------------------------------
+
+    def _check_rows(self) -> None:
+        if self.site.optimizer is not None:
+            raise UserError(
+                "Under privacy steps are plain ones of noised gradients: leave the optimizer out."
+            )
+        torch_rows.check_model(self.module)
+        torch_rows.check_loader(self.loader, self.rows)
+        self._row_sum(flat(self.trained), np.zeros(1, int), np.ones(1, bool), RowPrivacy(1.0))
+
+    def _row_sum(self, x: Any, places: Any, present: Any, private: Any) -> Any:
+        self._put(x)
+        self.module.train()
+        loader: Any = self.loader
+
+        def draw(some: Any) -> Any:
+            return torch_rows.moved(
+                loader.collate_fn([loader.dataset[int(place)] for place in some]), self.device
+            )
+
+        return torch_rows.private_sum(self.module, self.loss_of, draw, places, present, private)
+
+    def private_step(self, gradient: Callable[[Any], Any], task: LocalTask) -> None:
+        x = flat(self.trained)
+        way = gradient(x) + task.mu * (x - self.anchor)
+        self._put(x - task.lr * (way if self.correction is None else way + self.correction))
+
+    def _put(self, x: Any) -> None:
+        with torch.no_grad():
+            for part, numbers in zip(self.trained, split_like(x, self.trained), strict=True):
+                part.copy_(numbers)
+
+    def from_numpy(self, vector: Any) -> Any:
+        return torch.from_numpy(np.array(vector, np.float32)).to(self.device)
+
+    def to_numpy(self, vector: Any) -> Any:
+        return np.array(vector.detach().cpu().numpy(), np.float32)
+
+    # -- scores ----------------------------------------------------------------------------------------------
+
+    def held_back(self, task: LocalTask) -> tuple[float, float] | None:
+        if self.loader is None:
+            return None
+        self.training, self.held_loader = torch_rows.hold_back(
+            self.loader, task.seed, task.client, task.held_share
+        )
+        if self.held_loader is None:
+            return None
+        every: list[Any] = []
+        with torch.random.fork_rng():  # a loader draws a number when it begins
+            loss, _ = self._mean_loss(self.held_loader, lambda batch, size, outputs: every.append(outputs))
+        return loss, 1.0 if None in every else torch_rows.spread(every)
+
+    def evaluate(self) -> Mapping[str, float] | None:
+        if self.site.evaluate is not None:
+            self.module.eval()
+            return {str(name): float(v) for name, v in self.site.evaluate(self.module, self.context).items()}
+        if self.site.test_loader is None:
+            return None
+        tally, own = ScoreSums(), dict[str, float]()
+
+        def look(batch: Any, size: int, outputs: Any) -> None:
+            if outputs is not None:
+                tally.add(outputs, torch_rows.split(batch)[1])
+            for name, value in (self.site.metrics(self.module, batch) if self.site.metrics else {}).items():
+                own[name] = own.get(name, 0.0) + size * float(value)
+
+        loss, count = self._mean_loss(self.site.test_loader(self.context), look)
+        mine = {name: total / count for name, total in own.items()}
+        return {"loss": loss, **tally.scores(), **mine, "num-examples": float(count)}
+
+    def _mean_loss(self, loader: Any, look: Callable[[Any, int, Any], None]) -> tuple[float, int]:
+        """Over all rows of a loader, and how many they are; `look` is shown every batch with its outputs,
+        which are None where the loss is the module's or the user's own."""
+        self.module.eval()
+        loss, count = 0.0, 0
+        with torch.no_grad():
+            for each in loader:
+                batch, size, outputs = torch_rows.moved(each, self.device), torch_rows.rows(each), None
+                if self.site.batch_loss is not None or torch_rows.labelled(batch):
+                    loss += float(self.loss_of(batch)) * size
+                else:
+                    inputs, targets = torch_rows.split(batch)
+                    outputs = self.module(*inputs)
+                    loss += float(self.loss(outputs, targets)) * size
+                look(batch, size, outputs)
+                count += size
+        return loss / max(count, 1), count
+
+    def _count(self) -> int:
+        rows = self.site.rows
+        if rows is not None:
+            return int(rows(self.context) if callable(rows) else rows)
+        if isinstance(self.loader, list | tuple):
+            return sum(map(torch_rows.rows, self.loader))
+        held = getattr(self.loader, "dataset", None)
+        if not isinstance(held, Sized):
+            raise UserError(
+                "Nobody can tell how many rows this loader has, and they say how much the client counts: "
+                "give torch_client rows=1000, or rows=lambda context: ..."
+            )
+        return len(held)
+
+
+def flat(parts: Any) -> Any:
+    return torch.cat([part.detach().reshape(-1).float() for part in parts])
+
+
+def split_like(vector: Any, parts: Any) -> list[Any]:
+    pieces = vector.split([part.numel() for part in parts])
+    return [piece.view_as(part).to(part.dtype) for piece, part in zip(pieces, parts, strict=True)]
+
+
+def gradients(parts: Any) -> Any:
+    return flat([torch.zeros_like(part) if part.grad is None else part.grad for part in parts])
+
+
+def batches(source: Any) -> Any:
+    """What a loader function returned; a data set has rows in place of batches (an iterable one may have)."""
+    if isinstance(source, Dataset) and not isinstance(source, IterableDataset):
+        raise UserError(
+            f"loader(context) returned a {type(source).__name__}, which gives single rows: return batches, "
+            "DataLoader(dataset, batch_size=32, shuffle=True)."
+        )
+    return source
+
+
+def cycle(loader: Any) -> Iterator[Any]:
+    """The loader again and again; one that can be read but once is then at its end."""
+    batches_left = True
+    while batches_left:
+        batches_left = False
+        for batch in loader:
+            batches_left = True
+            yield batch
+
+
+def whole_steps(answer: Any, task: LocalTask) -> int:
+    """Of a function that returns nothing, the turns of its `for step in task`."""
+    steps = task.done if answer is None else answer
+    if isinstance(steps, bool) or int(steps) != steps or steps < 1:
+        raise UserError(
+            f"The training function says it took {answer!r} steps; return how many there were, at least 1, "
+            "or loop with `for step in task` and return nothing."
+        )
+    if steps > task.steps:
+        raise UserError(
+            f"The training function took {steps} steps, and {task.steps} were asked for: stop at task.steps."
+        )
+    return int(steps)
+
+
+LIKE = {
+    "model": "lambda: Net()",
+    "loader": "lambda context: DataLoader(...)",
+    "test_loader": "lambda context: DataLoader(...)",
+    "optimizer": "lambda parameters, lr: torch.optim.SGD(parameters, lr)",
+    "rows": "lambda context: 1000",
+}  # the others take a module first
+
+
+def _functions(**chosen: Any) -> None:
+    """Things in place of functions that make them: every site makes its own. (Modules can be called, too.)"""
+    for name, thing in chosen.items():
+        made = hasattr(thing, "state_dict") and not isinstance(thing, type)
+        if thing is not None and (made or not callable(thing)):
+            like = LIKE.get(name, "lambda module, ...: ...")
+            raise UserError(f"{name} is a {type(thing).__name__}; give a function: {name}={like}.")

@@ -1,0 +1,436 @@
+"""Clients of ours: as the engines compute, whatever computes; PyTorch in all its forms; mistakes in a
+sentence."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
+
+import amsfl
+from amsfl import data, sampling
+from amsfl.core import UserError
+from amsfl.flower import (
+    AMSFL,
+    InProcessGrid,
+    Measured,
+    NumpyTrainer,
+    Shard,
+    client_app,
+    jax_client,
+    serve,
+    task,
+)
+from amsfl.flower import measured as measured_module
+from amsfl.flower.jax_trainer import NAME, one_array, program
+
+DIGITS = data.load("digits")
+PARTS = data.partition("dirichlet:0.5", DIGITS.y, 3, 0)
+NODES = [{"partition-id": place} for place in range(3)]
+SETTINGS: dict[str, Any] = {
+    "data": "digits",
+    "clients": 3,
+    "partition": "dirichlet:0.5",
+    "batch": 16,
+    "seed": 0,
+}
+SETTINGS |= {"model": "softmax", "steps": 4, "rounds": 5, "engine": "loop", "clock": "makespan"}
+SOFTMAX = program("softmax", 64, 10)
+
+
+def shard(context: Any) -> Shard:
+    rows = PARTS[int(context.node_config["partition-id"])]
+    return Shard(DIGITS.x[rows], DIGITS.y[rows], 10, "softmax")
+
+
+def logits(x: Any, w: Any) -> Any:
+    return x @ w[:640].reshape(10, 64).T + w[640:]
+
+
+def by_hand(context: Any) -> NumpyTrainer:
+    """The same softmax in plain numpy, written from docs/protocol.md."""
+    own = shard(context)
+
+    def gradient(w: Any, step: int, task: Any) -> tuple[float, Any]:
+        places = np.arange(task.batch, dtype=np.uint32)
+        with np.errstate(over="ignore"):
+            some = sampling.draw(task.key, sampling.words(step), places, np.int32(len(own.y)))
+        x, y = own.x[some], own.y[some]
+        out = logits(x, w.astype(float))
+        likely = np.exp(out - out.max(1, keepdims=True))
+        likely /= likely.sum(1, keepdims=True)
+        loss = -np.log(likely[np.arange(len(y)), y]).mean()
+        likely[np.arange(len(y)), y] -= 1
+        return loss, np.concatenate([(likely.T @ x / len(y)).ravel(), likely.mean(0)])
+
+    return NumpyTrainer(len(own.y), gradient)
+
+
+METHODS = {
+    "fedavg": {},
+    "fedprox": {"options": {"mu": 0.5}},
+    "fednova": {},
+    "scaffold": {},
+    "feddyn": {"options": {"alpha": 0.1}},
+    "fedavgm": {"options": {"momentum": 0.9}},
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_federation_is_the_simulation_s(name: str) -> None:
+    """Five rounds of unequal shares from the same first model, by the loop engine and through Flower's
+    messages."""
+    own = {"method": name, "lr": 0.2, **METHODS[name]}
+    wanted = amsfl.run(**SETTINGS | own, details=False, progress=False)
+    real = {key: value for key, value in (SETTINGS | own).items() if key not in ("engine", "partition")}
+    grid = InProcessGrid(jax_client(shard), NODES)
+    result = serve(grid, real | {"poll": 0.001, "held_back": 0.0}, SOFTMAX.start(0), say=lambda line: None)
+    np.testing.assert_allclose(result.arrays[NAME].numpy(), flat(wanted), rtol=1e-3, atol=2e-5)
+
+
+def flat(result: Any) -> Any:
+    """A simulated run's last model, as it travels."""
+    tensors = result.model.tensors
+    return np.concatenate([np.asarray(part).ravel() for part in in_order(tensors)])
+
+
+def in_order(tensors: dict[str, Any]) -> list[Any]:
+    like = SOFTMAX.tensors(np.arange(650, dtype=np.float32))
+    return [tensors[name] for name in sorted(like, key=lambda name: np.asarray(like[name]).min())]
+
+
+def test_plain_numpy_is_one_of_them() -> None:
+    models = []
+    for app in (jax_client(shard), client_app(by_hand)):
+        strategy = AMSFL(steps=3, lr=0.2, batch_size=16, judge=False)
+        strategy.run = "same"
+        models.append(
+            strategy.start(InProcessGrid(app, NODES), one_array(SOFTMAX.start(0)), num_rounds=3).arrays
+        )
+    np.testing.assert_allclose(models[0][NAME].numpy(), models[1][NAME].numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_a_reading_around_a_loop_of_ones_own_times_the_loop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0)
+    clock.perf_counter = lambda: clock.now
+    monkeypatch.setattr(measured_module, "time", clock)
+    scale = [1.0]
+
+    def gradient() -> Any:
+        clock.now += 5.0
+        return [np.array([1.0, 2.0]) * scale[0]]
+
+    with Measured(gradient, 4, 0.5) as taken:
+        clock.now += 0.3
+        scale[0] = 0.5  # half of the gradient is left: fading ln 2 over 4 steps of 0.5
+    assert taken.metrics == pytest.approx({"train-seconds": 0.3, "fading": np.log(2) / 2})
+    with Measured() as alone:
+        clock.now += 0.2
+    assert alone.metrics == pytest.approx({"train-seconds": 0.2})
+
+
+# -- PyTorch -------------------------------------------------------------------------------------------------
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
+torch.set_num_threads(1)
+
+from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
+
+from amsfl.flower import torch_arrays, torch_client, torch_loop_client  # noqa: E402
+
+X, Y = torch.from_numpy(DIGITS.x[:96].copy()), torch.from_numpy(DIGITS.y[:96].copy()).long()
+
+
+def linear() -> Any:
+    torch.manual_seed(1)
+    return torch.nn.Linear(64, 10)
+
+
+def loader(context: Any = None) -> Any:
+    return DataLoader(TensorDataset(X, Y), batch_size=16, shuffle=True)
+
+
+def ask(
+    app: Any,
+    arrays: ArrayRecord,
+    kind: str = MessageType.TRAIN,
+    node: dict[str, Any] | None = None,
+    **config: Any,
+) -> Any:
+    """One order to one client; its reply's content."""
+    grid = InProcessGrid(app, [{"partition-id": 0, **(node or {})}])
+    fields = {
+        "local-steps": 3,
+        "lr": 0.1,
+        "server-round": 1,
+        **{key.replace("_", "-"): v for key, v in config.items()},
+    }
+    message = Message(RecordDict({"arrays": arrays, "config": ConfigRecord(fields)}), 1000, kind)
+    [reply] = grid.send_and_receive([message])
+    if reply.has_error():
+        raise UserError(reply.error.reason)
+    return reply.content
+
+
+def sgd(module: Any, batches: list[Any], lr: float) -> None:
+    for x, y in batches:
+        loss = torch.nn.functional.cross_entropy(module(x), y)
+        grads = torch.autograd.grad(loss, list(module.parameters()))
+        with torch.no_grad():
+            for part, grad in zip(module.parameters(), grads, strict=True):
+                part -= lr * grad
+
+
+def fixed(context: Any = None) -> list[Any]:
+    return [(X[at : at + 16], Y[at : at + 16]) for at in range(0, 96, 16)]
+
+
+def test_a_module_and_a_loader_take_plain_steps() -> None:
+    content = ask(torch_client(linear, fixed), torch_arrays(linear()))
+    module = linear()
+    sgd(module, fixed()[:3], 0.1)
+    assert content["arrays"]["weight"].numpy() == pytest.approx(module.weight.detach().numpy(), abs=1e-6)
+    metrics = content["metrics"]
+    assert metrics["num-examples"] == 96 and metrics["local-steps"] == 3
+    assert metrics["fading"] > 0 and metrics["train-seconds"] > 0
+
+
+def test_a_loop_of_ones_own_is_the_same_and_may_say_more() -> None:
+    def train(module: Any, task: Any) -> dict[str, float]:
+        batches = iter(fixed())
+        for _ in task:
+            sgd(module, [next(batches)], task.lr)
+        return {"steps": task.done, "own": 0.5}
+
+    content = ask(torch_loop_client(linear, train, lambda context: 96), torch_arrays(linear()))
+    other = ask(torch_client(linear, fixed), torch_arrays(linear()))
+    assert content["arrays"]["weight"].numpy() == pytest.approx(other["arrays"]["weight"].numpy(), abs=1e-6)
+    assert content["metrics"]["own"] == 0.5 and "fading" not in content["metrics"]
+
+
+@pytest.mark.parametrize("said", [0, 4, 2.5, True])
+def test_a_loop_that_says_nonsense_of_its_steps_is_told(said: Any) -> None:
+    with pytest.raises(UserError, match="steps"):
+        ask(torch_loop_client(linear, lambda module, task: said, lambda context: 96), torch_arrays(linear()))
+
+
+def test_prox_and_correction_are_added_to_every_gradient() -> None:
+    start, mu, lr = torch_arrays(linear()), 0.5, 0.1
+    extra = np.linspace(-1, 1, 650).astype("<f4")
+    content = ask(torch_client(linear, fixed), start, proximal_mu=mu, correction=extra.tobytes(), lr=lr)
+    module, anchor = linear(), linear()
+    pieces = [torch.from_numpy(extra[:640].reshape(10, 64).copy()), torch.from_numpy(extra[640:].copy())]
+    for x, y in fixed()[:3]:
+        loss = torch.nn.functional.cross_entropy(module(x), y)
+        grads = torch.autograd.grad(loss, list(module.parameters()))
+        with torch.no_grad():
+            every = zip(module.parameters(), anchor.parameters(), grads, pieces, strict=True)
+            for part, began, grad, more in every:
+                part -= lr * (grad + mu * (part - began) + more)
+    assert content["arrays"]["weight"].numpy() == pytest.approx(module.weight.detach().numpy(), abs=1e-5)
+
+
+def test_running_statistics_travel_and_frozen_parameters_stay() -> None:
+    def model() -> Any:
+        torch.manual_seed(0)
+        whole = torch.nn.Sequential(torch.nn.Linear(64, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 10))
+        whole[0].requires_grad_(False)
+        return whole
+
+    start = torch_arrays(model())
+    assert {*start} == {
+        "1.weight",
+        "1.bias",
+        "1.running_mean",
+        "1.running_var",
+        "1.num_batches_tracked",
+        "2.weight",
+        "2.bias",
+    }
+    strategy = AMSFL(steps=2, lr=0.1)
+    result = strategy.start(InProcessGrid(torch_client(model, loader), NODES), start, num_rounds=2)
+    assert not any(each["refused"] for each in strategy.log)
+    assert result.arrays["1.num_batches_tracked"].dtype == "int64"
+    assert result.arrays["1.num_batches_tracked"].numpy() == 4  # what the reading looks at leaves no trace
+
+
+BATCHES = {
+    "dictionaries with text": (
+        lambda: [{"x": X[:8], "labels": Y[:8], "id": ["a"] * 8}],
+        {
+            "batch_loss": lambda module, batch: torch.nn.functional.cross_entropy(
+                module(batch["x"]), batch["labels"]
+            )
+        },
+    ),
+    "triples": (
+        lambda: [(X[:8], torch.ones(8), Y[:8])],
+        {"batch_loss": lambda module, batch: torch.nn.functional.cross_entropy(module(batch[0]), batch[2])},
+    ),
+    "pairs, squared": (
+        lambda: [(X[:8], torch.zeros(8, 10))],
+        {"loss": torch.nn.functional.mse_loss},
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BATCHES)
+def test_batches_of_any_make(kind: str) -> None:
+    make, more = BATCHES[kind]
+    content = ask(torch_client(linear, lambda context: make(), **more), torch_arrays(linear()))
+    assert content["metrics"]["num-examples"] == 8 and content["metrics"]["local-steps"] == 3
+
+
+def test_an_optimizer_of_ones_own_takes_the_steps() -> None:
+    content = ask(torch_client(linear, fixed, optimizer=torch.optim.Adam), torch_arrays(linear()), lr=0.01)
+    module = linear()
+    adam = torch.optim.Adam(module.parameters(), 0.01)
+    for x, y in fixed()[:3]:
+        adam.zero_grad()
+        torch.nn.functional.cross_entropy(module(x), y).backward()
+        adam.step()
+    assert content["arrays"]["weight"].numpy() == pytest.approx(module.weight.detach().numpy(), abs=1e-6)
+
+
+def test_rows_are_held_back_for_the_judge_and_not_trained_on() -> None:
+    content = ask(torch_client(linear, loader), torch_arrays(linear()), held_back=0.1)
+    trained, held = sampling.hold_back(0, 0, 96, 0.1)
+    with torch.no_grad():
+        wanted = torch.nn.functional.cross_entropy(linear()(X[held]), Y[held])
+    assert content["metrics"]["held-loss"] == pytest.approx(float(wanted), rel=1e-5)
+    assert len(trained) + len(held) == 96 and content["metrics"]["output-spread"] > 0
+
+
+def test_a_stream_that_ends_gives_fewer_steps_and_a_loss_that_is_none_costs_a_batch() -> None:
+    short = ask(torch_client(linear, lambda context: iter(fixed()[:2]), rows=32), torch_arrays(linear()))
+    assert short["metrics"]["local-steps"] == 2
+    bad = [(X[:16] * float("nan"), Y[:16]), *fixed()]
+    content = ask(torch_client(linear, lambda context: bad), torch_arrays(linear()))
+    assert np.isfinite(content["arrays"]["weight"].numpy()).all() and content["metrics"]["local-steps"] == 3
+
+
+def test_clients_score_the_model_on_rows_of_their_own() -> None:
+    app = torch_client(linear, loader, loader, metrics=lambda module, batch: {"own": 0.25})
+    metrics = ask(app, torch_arrays(linear()), MessageType.EVALUATE)["metrics"]
+    with torch.no_grad():
+        right = float((linear()(X).argmax(1) == Y).float().mean())
+    assert (
+        metrics["accuracy"] == pytest.approx(right)
+        and metrics["own"] == 0.25
+        and metrics["num-examples"] == 96
+    )
+
+
+MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
+    "a module in place of a function": (lambda: torch_client(linear(), loader), "give a function"),
+    "a data set in place of batches": (
+        lambda: ask(torch_client(linear, lambda context: TensorDataset(X, Y)), torch_arrays(linear())),
+        "single rows",
+    ),
+    "another model": (
+        lambda: ask(torch_client(linear, loader), torch_arrays(torch.nn.Linear(64, 9))),
+        "this client's",
+    ),
+    "missing arrays": (
+        lambda: ask(torch_client(linear, loader), torch_arrays(torch.nn.Linear(64, 10, bias=False))),
+        "has no 'bias'",
+    ),
+    "no batch": (
+        lambda: ask(torch_client(linear, lambda context: [], rows=3), torch_arrays(linear())),
+        "no batch",
+    ),
+    "nothing to train": (
+        lambda: ask(torch_client(lambda: linear().requires_grad_(False), loader), torch_arrays(linear())),
+        "wants a gradient",
+    ),
+    "rows that nobody can count": (
+        lambda: ask(torch_client(linear, lambda context: iter(fixed())), torch_arrays(linear())),
+        "rows=1000",
+    ),
+    "a loss per row": (
+        lambda: ask(
+            torch_client(linear, loader, batch_loss=lambda module, batch: module(batch[0]).sum(1)),
+            torch_arrays(linear()),
+        ),
+        "one number",
+    ),
+    "no steps in the order": (
+        lambda: ask(torch_client(linear, loader), torch_arrays(linear()), local_steps="3"),
+        "whole number",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_of_a_first_try_are_sentences(mistake: str) -> None:
+    make, word = MISTAKES[mistake]
+    with pytest.raises(UserError, match=word):
+        make()
+
+
+def test_torch_clients_learn_the_digits() -> None:
+    def own(context: Any) -> Any:
+        place = int(context.node_config["partition-id"])
+        x, y = torch.from_numpy(DIGITS.x[place::3].copy()), torch.from_numpy(DIGITS.y[place::3].copy()).long()
+        return DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
+
+    settings = {"clients": 3, "rounds": 8, "lr": 0.5, "evaluate_clients": 1, "target": 0.9, "poll": 0.001}
+    result = serve(
+        InProcessGrid(torch_client(linear, own, own), NODES), settings, linear, say=lambda line: None
+    )
+    scores = [each["accuracy"] for each in result.evaluate_metrics_clientapp.values()]
+    assert scores[-1] >= 0.9 and len(scores) < 8  # the target ended it
+
+
+def test_a_client_s_process_imports_no_more_than_what_trains() -> None:
+    """Flower starts a process a message where nodes are not kept warm: seconds of import are seconds of a
+    round."""
+    code = "import sys, amsfl.flower as f; f.torch_client; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    heavy = {
+        "jax",
+        "sklearn",
+        "scipy.stats",
+        "matplotlib",
+        "amsfl.simulation",
+        "amsfl.report",
+        "pandas",
+        "pyarrow",
+    }
+    assert not heavy & {*loaded} and "torch" in loaded
+
+
+def test_pace_is_the_node_s_or_the_run_s() -> None:
+    from amsfl.flower.task import pace_of
+
+    context = SimpleNamespace(
+        node_config={"partition-id": 2}, run_config={"slowdowns": "1,2,4", "step-seconds": 0.1}
+    )
+    assert pace_of(context) == (4.0, 0.1)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 20])
+def test_seconds_a_step_are_right_for_few_steps(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every minibatch takes 0.16 s to load, and what the reading looks at is no part of the steps."""
+    clock = SimpleNamespace(now=0.0, sleep=lambda seconds: None)
+    clock.perf_counter = lambda: clock.now
+    monkeypatch.setattr(task, "time", clock)
+
+    def load(dataset: Any) -> Any:
+        clock.now += 0.16
+        return torch.utils.data.default_collate(dataset)
+
+    slow = torch_client(
+        linear, lambda context: DataLoader(TensorDataset(X, Y), batch_size=16, collate_fn=load)
+    )
+    content = ask(slow, torch_arrays(linear()), local_steps=steps)
+    assert content["metrics"]["train-seconds"] == pytest.approx(0.16 * steps)

@@ -1,0 +1,257 @@
+"""`amsfl deploy`: a table in this process or as a Flower project; any Flower app in one process; `supernode
+--check`."""
+
+import http.server
+import re
+import socket
+import ssl
+import subprocess
+import threading
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
+
+from amsfl.cli.app import app as command
+from amsfl.core import UserError
+from amsfl.flower import site_check
+from amsfl.flower.deploy import deploy, write_project
+from amsfl.flower.rehearsal import rehearse
+from amsfl.flower.site_check import NodeSettings
+from amsfl.record import read_run
+
+DOCS = Path(__file__).parents[2] / "docs"
+SMALL: dict[str, Any] = {"data": "digits", "clients": 3, "model": "softmax", "rounds": 3, "poll": 0.001}
+
+
+def typed(*words: str) -> Any:
+    return CliRunner().invoke(command, [str(word) for word in words])
+
+
+def test_a_table_is_trained_on_in_this_process(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    lines = [
+        f"{a},{b},{'AB'[a % 2]},{'yes' if a + b > 9 else 'no'}" for a in range(10) for b in range(10)
+    ] * 2
+    table.write_text("\n".join(["a,b,site,label", *lines]))
+    words = (
+        "deploy",
+        table,
+        "--label",
+        "label",
+        "--client-column",
+        "site",
+        "--model",
+        "softmax",
+        "--rounds",
+        "6",
+    )
+    done = typed(*words, "--out", tmp_path / "run")
+    assert done.exit_code == 0 and "round 6" in done.output and "record in" in done.output, done.output
+    assert read_run(tmp_path / "run").summary.rounds == 6  # type: ignore[union-attr]
+    scored = typed("predict", tmp_path / "run", table, "--out", tmp_path / "new.csv")
+    assert scored.exit_code == 0, scored.output
+    again = typed(*words, "--out", tmp_path / "run", "--json", "--force", "--rounds", "1")
+    assert again.exit_code == 0 and again.output.lstrip().startswith("{"), again.output
+
+
+def test_a_run_goes_on(tmp_path: Path) -> None:
+    deploy(SMALL, tmp_path / "run")
+    assert deploy(SMALL | {"rounds": 5, "resume": True}, tmp_path / "run").rounds == 5
+
+
+def test_a_project_is_whole_and_runs(tmp_path: Path) -> None:
+    done = typed(
+        "deploy", "--data", "digits", "--clients", "3", "--model", "softmax", "--write", tmp_path / "mine"
+    )
+    assert done.exit_code == 0, done.output
+    where = tmp_path / "mine"
+    files = {str(path.relative_to(where)) for path in where.rglob("*.*")}
+    assert {"pyproject.toml", "README.md", "federation/client_app.py", "federation/server_app.py"} <= files
+    assert {f"data/shard-{place}.npz" for place in range(3)} | {"data/server.npz"} <= files
+    words = ("deploy", where, "--rounds", "2", "--run-config", "lr=0.25", "--out", tmp_path / "run")
+    done = typed(*words)
+    assert done.exit_code == 0, done.output
+    rounds = read_run(tmp_path / "run").rounds
+    assert len(rounds) == 2 and rounds[0].lr == 0.25 and rounds[-1].metrics["holdout"]["accuracy"] > 0.2
+    with pytest.raises(UserError, match="already"):
+        write_project(where, SMALL)
+
+
+def test_a_run_config_has_every_key_that_the_pages_name(tmp_path: Path) -> None:
+    """Flower takes no others: --run-config 'resume=true' ended in "Invalid run configuration"."""
+    write_project(tmp_path / "mine", SMALL)
+    config = tomllib.loads((tmp_path / "mine" / "pyproject.toml").read_text())["tool"]["flwr"]["app"][
+        "config"
+    ]
+    pages = "".join((DOCS / name).read_text() for name in ("flower.md", "protocol.md"))
+    named = set(re.findall(r"--run-config '([a-z-]+)=", pages)) | {
+        "resume",
+        "out",
+        "slowdowns",
+        "step-seconds",
+        "epsilon",
+    }
+    assert named <= {*config} and all(value is not None for value in config.values())
+
+
+WRONG = {
+    "a folder without an app": ("", "no pyproject.toml"),
+    "no app in it": ("[project]\nname = 'a'\n", "no Flower app"),
+    "half an app": ("[tool.flwr.app.components]\nserverapp = 'a:b'\n", "both a serverapp"),
+    "no such module": (
+        "[tool.flwr.app.components]\nserverapp = 'nowhere_at_all:b'\nclientapp = 'a:b'\n",
+        "nowhere_at_all",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_folder_that_is_no_app_is_told(case: str, tmp_path: Path) -> None:
+    text, word = WRONG[case]
+    if text:
+        (tmp_path / "pyproject.toml").write_text(text)
+    with pytest.raises(UserError, match=word):
+        rehearse(tmp_path, [{}])
+
+
+QUICKSTART = """
+from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+import numpy as np
+from amsfl.flower import AMSFL
+
+client, server = ClientApp(), ServerApp()
+
+@client.train()
+def train(message: Message, context: Context) -> Message:
+    x = message.content["arrays"]["x"].numpy()
+    for _ in range(message.content["config"]["local-steps"]):
+        x = x - 0.1 * (x - context.node_config["pull"])
+    arrays = ArrayRecord({"x": Array(x.astype(np.float32))})
+    content = RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 10})})
+    return Message(content, reply_to=message)
+
+@server.main()
+def main(grid: Grid, context: Context) -> None:
+    strategy = AMSFL(lr=0.1, fraction_evaluate=0.0, min_available_nodes=5, min_train_nodes=5)
+    start = ArrayRecord({"x": Array(np.zeros(2, np.float32))})
+    strategy.start(grid=grid, initial_arrays=start, num_rounds=context.run_config["num-server-rounds"])
+"""
+
+
+@pytest.fixture
+def stock(tmp_path: Path) -> Path:
+    """An app as Flower's quickstart has it, whose server waits for five nodes."""
+    folder = tmp_path / "stock"
+    folder.mkdir()
+    (folder / "stock_app.py").write_text(QUICKSTART)
+    components = (
+        '[tool.flwr.app.components]\nserverapp = "stock_app:server"\nclientapp = "stock_app:client"\n'
+    )
+    (folder / "pyproject.toml").write_text(components + "[tool.flwr.app.config]\nnum-server-rounds = 30\n")
+    return folder
+
+
+def test_a_site_is_checked_by_a_round_of_the_user_s_own_app(stock: Path) -> None:
+    good = site_check.round_(stock, {"pull": 1.0, "epsilon": 3.0})
+    assert good.fine and "5 replies" in good.text
+    bad = site_check.round_(stock, {})
+    assert not bad.fine and "pull" in bad.text
+    done = typed("supernode", "--check", stock, "--node-config", "pull=1.0")
+    assert done.exit_code == 0 and "ok  round: 5 replies" in done.output and "ok  versions" in done.output
+    assert typed("supernode", "--check", stock).exit_code == 1
+
+
+def test_help_says_what_there_is() -> None:
+    text = typed("supernode", "--help").output
+    assert all(word in text for word in ("--superlink", "--node-config", "--poll", "--check"))
+
+
+class Health(http.server.BaseHTTPRequestHandler):
+    late = 0.0
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def date_time_string(self, timestamp: Any = None) -> str:
+        return super().date_time_string(time.time() - self.late)
+
+    def log_message(self, *arguments: Any) -> None: ...
+
+
+def openssl(*words: str) -> None:
+    subprocess.run(["openssl", *words], check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+    """A certificate for localhost that is its own authority, and a site's key, as docs/flower.md makes
+    them."""
+    where = tmp_path_factory.mktemp("keys")
+    made = SimpleNamespace(ca=where / "ca.pem", key=where / "link.key", node=where / "node")
+    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    ec = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30"]
+    openssl("req", "-x509", *ec, "-keyout", str(made.key), "-out", str(made.ca), *names)
+    ssh = ["ssh-keygen", "-t", "ecdsa", "-b", "384", "-N", "", "-f", str(made.node)]
+    try:
+        subprocess.run(ssh, check=True, capture_output=True, timeout=60)
+    except FileNotFoundError:
+        pytest.skip("ssh-keygen is not installed")
+    return made
+
+
+@pytest.fixture
+def link(keys: SimpleNamespace) -> Iterator[str]:
+    """Something that answers as a SuperLink's /health does, with TLS."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Health)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(keys.ca, keys.key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"localhost:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_port_certificate_clock_and_key(link: str, keys: SimpleNamespace, tmp_path: Path) -> None:
+    site = NodeSettings(link, keys.ca)
+    assert site_check.reach(site).fine and site_check.certificate(site).fine and site_check.clock(site).fine
+    stranger = tmp_path / "other.pem"
+    stranger.write_bytes(keys.ca.read_bytes().replace(b"A", b"B", 40))
+    refused = site_check.certificate(NodeSettings(link, stranger))
+    assert not refused.fine and "not believed" in refused.text
+    Health.late = 3600.0
+    try:
+        assert "NTP" in site_check.clock(site).text and not site_check.clock(site).fine
+    finally:
+        Health.late = 0.0
+    assert site_check.key(keys.node).fine
+    assert not site_check.key(tmp_path / "none.key").fine
+    assert not site_check.key(keys.node.with_suffix(".pub")).fine  # the public half
+    open_ = tmp_path / "open.key"
+    open_.write_bytes(keys.node.read_bytes())
+    open_.chmod(0o644)
+    assert "chmod 600" in site_check.key(open_).text
+
+
+def test_nobody_there_and_versions() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # bound, and nobody listens
+        found = site_check.reach(NodeSettings(f"127.0.0.1:{taken.getsockname()[1]}"))
+    assert not found.fine and "start the SuperLink" in found.text
+    assert not site_check.reach(NodeSettings("nowhere")).fine
+    assert site_check.versions("1.41.0").fine and site_check.versions("1.42.1").fine
+    for wrong in ("", "1.43.0", "0.9"):
+        assert not site_check.versions(wrong).fine and "pip install" in site_check.versions(wrong).text
