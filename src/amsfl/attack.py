@@ -84,8 +84,7 @@ def _attack(name: str, clients: float, strength: float | None, **how: Any) -> At
 
 
 _ALL = signflip, sleeper, alie, mimic, labelflip, colluders
-ATTACKS: Kind[Attack] = Kind("attack", "attacks", Attack, {each.__name__: each for each in _ALL})
-names = ATTACKS.names
+ATTACKS: Kind[Attack] = Kind("attack", Attack, {each.__name__: each for each in _ALL})
 
 
 def make(given: str) -> list[Attack]:

@@ -117,7 +117,7 @@ def wandb() -> Tracker:
 
 
 TRACKERS = {"tensorboard": tensorboard, "mlflow": mlflow, "wandb": wandb}
-_KIND: Kind[Any] = Kind("tracker", "trackers", Callable, TRACKERS)  # type: ignore[arg-type]  # any function
+_KIND: Kind[Any] = Kind("tracker", Callable, TRACKERS)  # type: ignore[arg-type]  # any function
 
 
 def trackers_of(spec: TrackerSpec) -> list[Tracker]:

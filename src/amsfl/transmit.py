@@ -145,8 +145,7 @@ def _no_key(parts: Parts) -> Key:
     return space.zeros(1, dtype=space.uint32), space.zeros(1, dtype=space.uint32)
 
 
-TRANSMITS: Kind[Transmit] = Kind("transmit", "transmits", Transmit, {"topk": topk, "q8": q8})
-names = TRANSMITS.names
+TRANSMITS: Kind[Transmit] = Kind("transmission", Transmit, {"topk": topk, "q8": q8})
 
 
 def make(given: str | Transmit) -> Transmit | None:
@@ -159,3 +158,6 @@ def make(given: str | Transmit) -> Transmit | None:
         One transmission, or None.
     """
     return TRANSMITS.chained(given, chain)
+
+
+__all__ = ["TRANSMITS", "chain", "make", "q8", "topk"]

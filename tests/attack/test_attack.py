@@ -38,7 +38,7 @@ def test_a_sleeper_forges_from_its_round_on():
     np.testing.assert_array_equal(found[:, sleeper] > 0, [False] * 3 + [True] * 3)
 
 
-@pytest.mark.parametrize("name", attack.names())
+@pytest.mark.parametrize("name", attack.ATTACKS.table)
 def test_no_attack_stops_or_captures_a_run_of_amsfl_under_a_rule(name):
     """Of eight equal clients one attacks: a finite model, and steps for it that an honest one might have."""
     common = SMALL | {"dataset": own_data(600), "method": "amsfl", "clients": 8, "rounds": 4}

@@ -60,7 +60,7 @@ def test_who_chooses_the_steps(settings, policy):
     assert policy_of(config, methods.make(config.method)).name == policy
 
 
-@pytest.mark.parametrize("policy", planning.names())
+@pytest.mark.parametrize("policy", planning.POLICIES.table)
 @pytest.mark.parametrize("kind", ["sum", "makespan"])
 def test_every_policy_plans_and_its_memory_survives_json(policy, kind):
     """The decision after a round trip through JSON is the same, to the bit; steps are whole, 1 at least."""

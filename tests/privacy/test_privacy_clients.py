@@ -7,7 +7,8 @@ from federation_small import own_data
 import amsfl
 from amsfl import methods
 from amsfl.core import Upload, UserError
-from amsfl.privacy import PrivacySettings, private_sum, protect_clients
+from amsfl.privacy import PrivacySettings, protect_clients
+from amsfl.privacy.client_level import private_sum
 from amsfl.simulation.recorded_disclosure import leaves_of
 
 dp_accounting = pytest.importorskip("dp_accounting", reason="pip install 'amsfl[privacy]'")

@@ -10,7 +10,7 @@ from command_line import CliRunner
 
 import amsfl
 from amsfl.cli.app import app
-from amsfl.core import Combine, registry
+from amsfl.core import Combine, Combined, names
 from amsfl.engines.models import Model
 
 SMALL = {"data": "digits", "rounds": 1, "progress": False, "engine": "loop", "method": "fedavg"}
@@ -29,10 +29,25 @@ def wrong():
     return Method("wrong", Arithmetic(aggregate=aggregate))
 
 def one():
-    return Combine("one", lambda uploads, weights, steps: uploads)
+    return Combine("one", lambda uploads, weights, steps, history: uploads)
 
 def good():
     return Method("good")
+"""
+
+
+WORLD = """
+import jax.numpy as jnp
+import numpy as np
+from amsfl.data import Dataset
+from amsfl.engines.models import Model
+
+def rows():
+    y = np.arange(60, dtype=np.int32) % 2
+    x = np.stack([2.0 * y - 1, np.ones(60)], 1).astype(np.float32)
+    return Dataset("mine", x, y, {"holdout": (x[:20], y[:20])}, ("no", "yes"), ("a", "b"))
+
+linear = Model("linear", lambda key: {"w": jnp.zeros((2, 2))}, lambda params, x: x @ params["w"])
 """
 
 
@@ -65,7 +80,7 @@ def test_a_network_of_numbers_gives_one() -> None:
 
 @pytest.mark.parametrize("engine", ["loop", "jax"])
 def test_a_rule_gives_a_weight_for_each_row(engine: str) -> None:
-    rule = Combine("few", lambda uploads, weights, steps: (uploads, weights[:1]))
+    rule = Combine("few", lambda uploads, weights, steps, history: Combined(uploads, weights[:1]))
     with pytest.raises(amsfl.UserError, match=r"'few'.*5 rows and 1 weights"):
         amsfl.run(robust=rule, clients=5, **SMALL | {"engine": engine})
 
@@ -93,7 +108,7 @@ def test_a_policy_gives_a_plan() -> None:
 def test_on_the_command_line_own_code_is_named(
     words: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "_own_files", {})
+    monkeypatch.setattr(names, "_own_files", {})
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "my_parts.py").write_text(MINE)
@@ -105,5 +120,21 @@ def test_on_the_command_line_own_code_is_named(
 
 
 def test_our_own_mistakes_are_not_blamed_on_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_own_files", {})
-    assert registry.blame(TypeError("ours")) == ""
+    monkeypatch.setattr(names, "_own_files", {})
+    assert names.blame(TypeError("ours")) == ""
+
+
+def test_a_model_and_data_of_ones_own_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file's data set, by its function, and its model, an object; a record does not choose them."""
+    monkeypatch.setattr(names, "_own_files", {})
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_world.py").write_text(WORLD)
+    monkeypatch.delitem(__import__("sys").modules, "my_world", raising=False)
+    given = SMALL | {"data": "my_world:rows", "model": "my_world:linear"}
+    run = amsfl.run(**given, out=tmp_path / "run")
+    assert run.params.shape == (4,) and set(run.parts.data.classes) == {"no", "yes"}
+    with pytest.raises(amsfl.UserError, match=r"data 'my_world:rows'.*must not choose"):
+        amsfl.resume(tmp_path / "run", rounds=2)
+    with pytest.raises(amsfl.UserError, match="no attribute 'liner'"):
+        amsfl.run(**given | {"model": "my_world:liner"})

@@ -10,7 +10,7 @@ from cyclopts import CycloptsError, UnknownOptionError
 
 from amsfl.cli.output import plain
 from amsfl.core import Remark, UserError, missing, nearest
-from amsfl.core.registry import blame
+from amsfl.core.names import blame
 
 OTHER_NAMES = {  # flags of other tools, and ours
     "--algorithm": "--method",

@@ -157,9 +157,7 @@ def open_study(
 def parse_names(methods: str | None) -> list[str] | None:
     if methods is None:
         return None
-    from amsfl.methods import METHODS
-
-    names = [METHODS.spelling(name.strip()) for name in methods.split(",") if name.strip()]
+    names = [name.strip() for name in methods.split(",") if name.strip()]
     if not names:
         raise UserError(f"--methods {methods!r} names no method; write for example --methods fedavg,amsfl.")
     return names

@@ -25,7 +25,7 @@ def methods() -> None:
 
     console = screen()
     table = Table("--method", "name", "options", "vectors down/up", "what it does", title="Methods")
-    made = {name: methods.make(name) for name in methods.names()}
+    made = {name: methods.make(name) for name in methods.METHODS.table}
     for name, method in made.items():
         vectors = f"{method.cost.vectors_down}/{method.cost.vectors_up}"
         table.add_row(name, plain(method.title), *_about(methods.METHODS, name, vectors))
@@ -40,7 +40,7 @@ def methods() -> None:
     }
     for title, (flag, kind) in others.items():
         table = Table(flag, "options", "what it does", title=title)
-        for name in kind.names():
+        for name in kind.table:
             table.add_row(name, *_about(kind, name))
         console.print(table)
     _print_profiles(console)
@@ -101,8 +101,8 @@ def _print_profiles(console: "Console") -> None:
     table.add_row("FILE.csv", "a table of sites, one line a client", "its columns are below", "")
     console.print(table)
     columns = Table("column", "what it holds", title="Tables of sites (FILE.csv; client holds names)")
-    for name, column in COLUMNS.items():
-        columns.add_row(name, column.what)
+    for name, (what, *_) in COLUMNS.items():
+        columns.add_row(name, what)
     console.print(columns)
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,31 +23,23 @@ NAME = "client"  # the column of names; all others hold numbers
 SMALLEST, LARGEST = 1e-9, 1e9  # of a cell: seconds, megabits a second, shares, gains
 
 
-class Column(NamedTuple):
-    """What a column holds, and between which bounds."""
-
-    what: str
-    least: float = 0.0
-    most: float = LARGEST
-
-
-COLUMNS: dict[str, Column] = {
-    "weight": Column("share of the data, on any scale"),
-    "step_seconds": Column("seconds of one local step", SMALLEST),
-    "latency": Column("seconds a round besides steps and transfer, both ways together"),
-    "up_mbps": Column("megabits a second towards the server", SMALLEST),
-    "down_mbps": Column("megabits a second from it", SMALLEST),
-    "comm_seconds": Column("seconds of all communication of a round, in place of the three before"),
-    "gain": Column("worth of a first step"),
-    "fading": Column("how fast that fades: the next step is worth exp(-fading) times as much"),
-    "jitter": Column("sigma of the lognormal factor on a round's steps and on its transfer", 0.0, 10.0),
-    "failure": Column("chance that a round of this client comes to nothing", 0.0, 1.0),
-    "on_seconds": Column("mean seconds that the client is there", SMALLEST),
-    "off_seconds": Column("mean seconds that it is away between"),
-    "joules_step": Column("joules of one local step"),
-    "joules_mb": Column("joules of a megabyte, up or down"),
-    "cost_mb": Column("money that a megabyte costs, up or down"),
-    "epsilon": Column("privacy that this client may spend", SMALLEST),
+COLUMNS: dict[str, tuple[str, float, float]] = {  # what a column holds, and between which bounds
+    "weight": ("share of the data, on any scale", 0.0, LARGEST),
+    "step_seconds": ("seconds of one local step", SMALLEST, LARGEST),
+    "latency": ("seconds a round besides steps and transfer, both ways together", 0.0, LARGEST),
+    "up_mbps": ("megabits a second towards the server", SMALLEST, LARGEST),
+    "down_mbps": ("megabits a second from it", SMALLEST, LARGEST),
+    "comm_seconds": ("seconds of all communication of a round, in place of the three before", 0.0, LARGEST),
+    "gain": ("worth of a first step", 0.0, LARGEST),
+    "fading": ("how fast that fades: the next step is worth exp(-fading) times as much", 0.0, LARGEST),
+    "jitter": ("sigma of the lognormal factor on a round's steps and on its transfer", 0.0, 10.0),
+    "failure": ("chance that a round of this client comes to nothing", 0.0, 1.0),
+    "on_seconds": ("mean seconds that the client is there", SMALLEST, LARGEST),
+    "off_seconds": ("mean seconds that it is away between", 0.0, LARGEST),
+    "joules_step": ("joules of one local step", 0.0, LARGEST),
+    "joules_mb": ("joules of a megabyte, up or down", 0.0, LARGEST),
+    "cost_mb": ("money that a megabyte costs, up or down", 0.0, LARGEST),
+    "epsilon": ("privacy that this client may spend", SMALLEST, LARGEST),
 }
 
 

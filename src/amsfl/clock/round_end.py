@@ -10,8 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from amsfl.core import Kind, UserError, nearest
-from amsfl.core.registry import parse_names
+from amsfl.core import Kind, UserError, nearest, parse_names
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -164,7 +163,6 @@ def _count(kind: str, number: float, cohort: int) -> int:
 
 ROUND_ENDS: Kind[RoundEnd] = Kind(
     "round end",
-    "round_ends",
     RoundEnd,
     {
         "all": wait_for_all,

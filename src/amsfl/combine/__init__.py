@@ -7,8 +7,7 @@ from amsfl.combine.weighted import middle
 from amsfl.core import Combine, Kind
 
 _ALL = cap, clip, voices, trust, median, trimmed, krum
-COMBINES: Kind[Combine] = Kind("combine rule", "combines", Combine, {each.__name__: each for each in _ALL})
-names = COMBINES.names
+COMBINES: Kind[Combine] = Kind("robust rule", Combine, {each.__name__: each for each in _ALL})
 RECOMMENDED = "cap:0.1,clip,voices,trust:2"  # among ten clients of which two may be false
 
 
@@ -33,6 +32,5 @@ __all__ = [
     "make",
     "median",
     "middle",
-    "names",
     "weighed",
 ]

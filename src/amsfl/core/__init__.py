@@ -1,8 +1,8 @@
 """The few records that travel between rooms, names for things, and the one kind of error a user sees."""
 
 from amsfl.core.errors import DiskError, Remark, UserError, first_line, listed, missing, nearest, need
+from amsfl.core.names import Kind, parse_names
 from amsfl.core.records import Plan, Reading, Total, Upload, Verdict
-from amsfl.core.registry import Kind, parse_names
 from amsfl.core.scores import Score, score
 from amsfl.core.seams import (
     Attack,

@@ -24,7 +24,6 @@ from amsfl.methods.server_optimizers import (
 
 METHODS: Kind[Method] = Kind(
     "method",
-    "methods",
     Method,
     {
         "fedavg": fedavg,
@@ -46,11 +45,9 @@ METHODS: Kind[Method] = Kind(
 )
 SERVER_OPTIMIZERS: Kind[ServerOptimizer] = Kind(
     "server optimizer",
-    "server_optimizers",
     ServerOptimizer,
     {"momentum": heavy_ball, "adam": adam, "yogi": yogi},
 )
-names = METHODS.names
 
 
 def make(
@@ -134,7 +131,6 @@ __all__ = [
     "extrapolate",
     "for_own_optimizers",
     "make",
-    "names",
     "optimize",
     "options",
     "server_optimizer",

@@ -220,11 +220,9 @@ def whole_number(policy: str, name: str, number: float) -> int:
 
 POLICIES: Kind[Policy] = Kind(
     "policy",
-    "policies",
     Policy,
     {"price": price, "fixed": fixed, "fill": fill, "speed": speed, "printed": printed},
 )
-names = POLICIES.names
 
 
 def policy(given: str | Policy, **settings: float) -> Policy:

@@ -57,12 +57,6 @@ def _marks(extra: Any) -> Iterator[str]:
     yield from (extra["group"], *extra["marks"])
 
 
-def _method(name: str) -> str:
-    from amsfl.methods import METHODS
-
-    return METHODS.spelling(name)
-
-
 def _clock(name: str) -> str:
     from amsfl.clock import check_clock
 
@@ -87,9 +81,10 @@ class Training(Settings):
 
     data: str = setting(
         "nslkdd",
-        "a name of `amsfl data` (nslkdd, digits ...), a table (FILE.csv) or a folder of them",
+        "a name of `amsfl data` (nslkdd, digits ...), FILE.csv, a folder of tables, or module:attribute",
         DATA,
         "first",
+        "own",
     )
     label: str | None = setting(None, "label column of a table", DATA, "first")
     data_dir: str | None = setting(None, "folder of the NSL-KDD files", DATA, "later")
@@ -110,14 +105,15 @@ class Training(Settings):
         "trial",
     )
 
-    method: Annotated[str, AfterValidator(_method)] = setting(
+    method: str = setting(
         "amsfl", "how clients learn together; `amsfl methods` lists them", METHOD, "first", "own"
     )
     model: str = setting(
         "mlp",
-        "softmax, mlp (64-32), mlp:128-64, cnn, transformer; see docs/models.md",
+        "softmax, mlp (64-32), mlp:128-64, cnn, transformer, or module:attribute; see docs/models.md",
         METHOD,
         "first",
+        "own",
     )
     seed: int = setting(
         0, "seed of the partition, the first model and sampling", METHOD, "first", "trial", ge=0, lt=2**32

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from amsfl.core import UserError, nearest
+from amsfl.core.names import own_names
 from amsfl.core.records import Json, JsonMapping
-from amsfl.core.registry import own_names
 from amsfl.core.score_names import split_target
 from amsfl.record import Manifest
 from amsfl.settings.definitions import RunConfig, ServeConfig, Settings, marked

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from amsfl.clock import Profile
-from amsfl.core import UserError
+from amsfl.core import UserError, nearest
 from amsfl.core.algorithm import NUMBERS
 from amsfl.methods import Method
-from amsfl.privacy import RECORD_LEVEL, Ledger, Mechanism, PrivacySettings, mechanism
+from amsfl.privacy import MECHANISMS, RECORD_LEVEL, Ledger, Mechanism, PrivacySettings
 from amsfl.settings.definitions import ROUNDS, Training
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -32,7 +32,10 @@ def _named_mechanism(config: Training, profile: Profile | None) -> Mechanism | N
     if config.privacy in ("none", "auto"):
         budget = config.epsilon is not None or (profile is not None and _column(profile) is not None)
         return RECORD_LEVEL if budget and config.privacy == "auto" else None
-    return mechanism(config.privacy)
+    if config.privacy not in MECHANISMS:
+        known = nearest(config.privacy, (*MECHANISMS, "auto", "none"))
+        raise UserError(f"Unknown privacy mechanism {config.privacy!r}{known}.")
+    return MECHANISMS[config.privacy]
 
 
 def private_settings(config: Training) -> PrivacySettings:

@@ -7,7 +7,8 @@ import jax
 import numpy as np
 
 from amsfl import clock, combine, data, methods, privacy, protocol, transmit
-from amsfl.core import Reading, UserError, first_line
+from amsfl.core import Kind, Reading, UserError, first_line
+from amsfl.core.names import own_file, own_names
 from amsfl.data import Dataset, IntArray
 from amsfl.data.dataset import class_weights
 from amsfl.data.partition import skew_features
@@ -16,6 +17,7 @@ from amsfl.planning import Policy
 from amsfl.portable.network import check_rows, vocabulary_size
 from amsfl.privacy import Mechanism
 from amsfl.settings.custom import CustomParts
+from amsfl.settings.custom_data import check_dataset
 from amsfl.settings.definitions import OF_ROWS, RunConfig, Training
 from amsfl.worth import CLIENTS_AT_MOST
 
@@ -25,6 +27,8 @@ PRODUCTS = {"strict": "highest", "tf32": "tensorfloat32", "bf16": "BF16_BF16_F32
 
 
 def load_data(config: Training) -> Dataset:
+    if own_names(config.data) and own_file(config.data):
+        return check_dataset(Kind("data set", Dataset).make(config.data))
     named = config.model_dump(include=OF_ROWS)
     return data.load(named.pop("data"), **named)
 
@@ -60,6 +64,8 @@ def partition_scheme(config: Training, dataset: Dataset) -> str:
 
 def named_network(spec: str, dataset: Dataset, private: bool) -> models.Model:
     """The model of that name; how large features are is asked only where rows need not be kept private."""
+    if own_names(spec) and own_file(spec):
+        return check_network(Kind("network", models.Model).make(spec), dataset)
     network = models.make(spec, dataset.x.shape[1], len(dataset.classes) or 1)
     if vocabulary_size(network.layers):
         for x in (dataset.x, *(x for x, _ in dataset.evals.values())):

@@ -5,9 +5,10 @@ Nothing is computed here. Who arrives when follows from steps and speeds alone.
 
 from typing import NamedTuple
 
-from amsfl import clock, privacy
+from amsfl import clock
 from amsfl.planning import planner
 from amsfl.planning.memory import Decision
+from amsfl.privacy.mechanism import pace
 from amsfl.record.schema import Array
 from amsfl.settings.privacy import private_settings
 from amsfl.simulation import dispatch, event_queue
@@ -69,7 +70,7 @@ def allowance(setup: RunSetup, trial: TrialState) -> Array | None:
     config, share = setup.configs[trial.index], None
     if setup.policy.readings:  # who plans by worth is paced
         share = private_settings(config).share(trial.round, trial.seconds[config.clock])
-    return privacy.pace(setup.ledgers[trial.index], trial.steps_begun, share)
+    return pace(setup.ledgers[trial.index], trial.steps_begun, share)
 
 
 def _decision(trial: TrialState, move: ServerMove) -> Decision:

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 
 from amsfl import clock
+from amsfl.core.names import own_file, own_names
 from amsfl.core.records import Array, Json
-from amsfl.core.registry import own_file, own_names
 from amsfl.core.version import VERSION
 from amsfl.data import Dataset
 from amsfl.engines import Errors, Scores, devices, metrics

@@ -15,6 +15,7 @@ from amsfl.engines.private_gradients import check_rows_apart
 from amsfl.planning import Policy, planner
 from amsfl.planning.memory import PlannerContext, planner_context
 from amsfl.privacy import Ledger, Mechanism
+from amsfl.privacy.client_level import private_sum
 from amsfl.privacy.ledger import NOTHING
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig
@@ -159,7 +160,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
             raise UserError(
                 "Trials of a batch share the noise on their sums: run them in batches of their own."
             )
-        on_sums = privacy.private_sum(private_settings(config), noises.pop(), part, clients)
+        on_sums = private_sum(private_settings(config), noises.pop(), part, clients)
         method = privacy.protect_clients(method, on_sums)
     if method.private_rows:
         job = job._replace(noise=np.array([[each.noise for each in one.exposures] for one in ledgers]))

@@ -1,8 +1,8 @@
-"""Names for things: our own table, packages that register, and a user's own file. One mechanism for all.
+"""Names for things: our own tables', or `module:attribute` of a user's own file; or the thing itself.
 
-A kind (methods, policies, combines, transmits) is a table of factories whose keyword parameters are the
-thing's settings. A package registers under the entry point `amsfl.KIND`; `module:attribute` is a file of the
-user's own, searched for in the current folder as well. Either may be a factory or the thing itself.
+A kind (methods, policies, rules, transmissions, round ends ...) is a table of factories, whose keywords are
+the thing's settings. A file is searched for in the current folder as well; its attribute is a factory or the
+thing itself.
 """
 
 import inspect
@@ -10,7 +10,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from traceback import extract_tb
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -20,34 +19,29 @@ from amsfl.core.records import Json, JsonMapping
 
 T = TypeVar("T")
 _own_files: dict[str, str] = {}  # of what was loaded from files of the user's own, by module:attribute
-OWN_FILE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")  # module:attribute
+TABLES = "csv:", "table:"  # what data that were read or passed are called
+OWN = re.compile(r"([^\W\d]\w*(?:\.[^\W\d]\w*)*):([^\W\d]\w*(?:\.[^\W\d]\w*)*)")  # module:attribute
 
 
 class Kind(NamedTuple, Generic[T]):
-    """One kind of thing, e.g. Kind("method", "methods", Method, {"fedavg": fedavg, ...})."""
+    """One kind of thing, e.g. Kind("method", Method, {"fedavg": fedavg, ...})."""
 
     word: str  # of one, in sentences
-    group: str  # of all, in the entry point amsfl.GROUP
     type: type[T]
-    table: Mapping[str, Callable[..., T]]
-
-    def names(self) -> list[str]:
-        """Ours first, then those that installed packages register."""
-        return [*self.table, *(name for name in self._registered() if name not in self.table)]
-
-    def spelling(self, name: str) -> str:
-        """One of our names in any case is that name; every other is left as it is."""
-        return name.lower() if name.lower() in self.table else name
+    table: Mapping[str, Callable[..., T]] = {}
 
     def factory(self, name: str) -> Callable[..., T]:
         """What makes the thing of that name; a UserError if nothing does."""
         if name in self.table:
             return self.table[name]
-        entry = self._registered().get(name)
-        if entry is None and not OWN_FILE.fullmatch(name):
-            raise UserError(f"Unknown {self.word} {name!r}{nearest(name, self.names())}.")
-        loaded = self._loaded(name, entry or EntryPoint(name, name, f"amsfl.{self.group}"))
-        return (lambda: loaded) if isinstance(loaded, self.type) else loaded
+        if not OWN.fullmatch(name):
+            raise UserError(f"Unknown {self.word} {name!r}{nearest(name, self.table)}.")
+        loaded = _loaded(self.word, name)
+        if isinstance(loaded, self.type):
+            return lambda: loaded
+        if not callable(loaded):
+            raise UserError(f"{name!r} is a {type(loaded).__name__}, not a {self.type.__name__}.")
+        return loaded  # type: ignore[no-any-return]  # what it gives is looked at in `make`
 
     def settings(self, name: str) -> Json:
         """The factory's own settings and their defaults; `inspect.Parameter.empty` where there is none."""
@@ -83,34 +77,24 @@ class Kind(NamedTuple, Generic[T]):
         ]
         return chain(made) if len(made) > 1 else made[0] if made else None
 
-    def _registered(self) -> dict[str, EntryPoint]:
-        return {entry.name: entry for entry in entry_points(group=f"amsfl.{self.group}")}
 
-    def _loaded(self, name: str, entry: EntryPoint) -> Any:
-        _search_here()
+def parse_names(text: str) -> list[tuple[str, list[float]]]:
+    """`topk:0.1,q8` as [("topk", [0.1]), ("q8", [])]; `module:attribute` stays a name."""
+    links = []
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, _, numbers = part.rpartition(":")
         try:
-            import_module(entry.module)
-            loaded = entry.load()
-        except (ImportError, AttributeError, ValueError, SyntaxError) as error:
-            raise UserError(f"The {self.word} {name!r} cannot be loaded: {error}.") from None
-        if OWN_FILE.fullmatch(name):
-            _own_files[name] = own_file(name) or ""
-        if not (isinstance(loaded, self.type) or callable(loaded)):
-            raise UserError(f"{name!r} is a {type(loaded).__name__}, not a {self.type.__name__}.")
-        return loaded
-
-
-def _search_here() -> None:
-    """The command's own path does not hold the folder that it is typed in."""
-    if "" not in sys.path:
-        sys.path.insert(0, "")
+            links.append((name, [float(number) for number in numbers.split("/")]) if name else (part, []))
+        except ValueError:
+            links.append((part, []))
+    return links
 
 
 def own_names(text: str) -> list[str]:
     """Every `module:attribute` of a text like `topk:0.1,mine:mine`; nothing is loaded."""
     spelled = [part.strip() for part in text.split(",")]  # whole, too: an attribute may be called `inf`
     names = dict.fromkeys([*spelled, *(name for name, _ in parse_names(text))])
-    return [name for name in names if OWN_FILE.fullmatch(name)]
+    return [name for name in names if OWN.fullmatch(name) and not name.startswith(TABLES)]
 
 
 def own_file(name: str) -> str | None:
@@ -125,9 +109,9 @@ def own_file(name: str) -> str | None:
 
 def blame(error: Exception) -> str:
     """Where code of the user's own went wrong, or what of it does not fit; "" if none was loaded."""
-    inside = [frame for frame in extract_tb(error.__traceback__) if frame.filename in _own_files.values()]
     if not _own_files:
         return ""
+    inside = [frame for frame in extract_tb(error.__traceback__) if frame.filename in _own_files.values()]
     where = f"{inside[-1].filename}, line {inside[-1].lineno}" if inside else ""
     place = where or f"What {' or '.join(map(repr, _own_files))} gives does not fit"
     return (
@@ -136,13 +120,20 @@ def blame(error: Exception) -> str:
     )
 
 
-def parse_names(text: str) -> list[tuple[str, list[float]]]:
-    """`topk:0.1,q8` as [("topk", [0.1]), ("q8", [])]; `module:attribute` stays a name."""
-    links = []
-    for part in filter(None, (piece.strip() for piece in text.split(","))):
-        name, _, numbers = part.rpartition(":")
-        try:
-            links.append((name, [float(number) for number in numbers.split("/")]) if name else (part, []))
-        except ValueError:
-            links.append((part, []))
-    return links
+def _loaded(word: str, name: str) -> Any:
+    _search_here()
+    module, _, path = name.partition(":")
+    try:
+        loaded: Any = import_module(module)
+        for attribute in path.split("."):
+            loaded = getattr(loaded, attribute)
+    except (ImportError, AttributeError, ValueError, SyntaxError) as error:
+        raise UserError(f"The {word} {name!r} cannot be loaded: {error}.") from None
+    _own_files[name] = own_file(name) or ""
+    return loaded
+
+
+def _search_here() -> None:
+    """The command's own path does not hold the folder that it is typed in."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
