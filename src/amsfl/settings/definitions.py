@@ -503,5 +503,4 @@ class ServeConfig(Training):
         return value
 
 
-
 OF_ROWS = {*marked(Training, DATA)} - {"partition"}  # which rows there are, and what they hold
