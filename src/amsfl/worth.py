@@ -1,8 +1,12 @@
 """What each client brings: whose uploads moved the model, and where it would be had only some of them come.
 
-The server's move v of a round is split by what it was made of: client i's part is p_i = k u_i s_i d_i, with
-d_i its delta, u_i how much that counted, and k such that k sum u_i d_i is what of v lies along that sum. What
-else moves a server (momentum, a judge's way back) is everybody's. A coalition's model m_S goes its own way:
+The server's move v of a round is split by what it was made of: client i's part of it is
+
+    p_i = k u_i s_i d_i + b p_i',
+
+d_i its delta, u_i how much that counted, p_i' its part of the move before; k and b are such that what of v
+lies along sum u_i d_i and along the move before (momentum) is covered. What else moves a server (a judge's
+way back) is everybody's. A coalition's model m_S goes its own way:
 
     m_S = m + D_S,    D_S <- r_S D_S + sum_{i in S} p_i / W_S - sum_i p_i
 
@@ -48,6 +52,8 @@ class ContributionLedger(NamedTuple):
     """Every client's parts, and what its voice is made of; all but the first are [clients]."""
 
     parts: Array  # [kept, clients, dim], summed with each of KEPT
+    last: Array  # [clients, dim], of the last round
+    move: Array  # [dim], of the last round
     squares: Array  # of its deltas, summed
     pulls: Array  # c_i, summed
     rounds: Array  # that had one
@@ -67,7 +73,8 @@ def open_ledger(weights: Array, dim: int, dtype: Any = np.float32) -> Contributi
     shares = np.asarray(weights, float)
     parts = np.zeros((len(KEPT), len(shares), dim), dtype)
     squares, pulls, rounds = np.zeros((3, len(shares)))
-    return ContributionLedger(parts, squares, pulls, rounds, shares / shares.sum())
+    last, move = np.zeros((len(shares), dim), dtype), np.zeros(dim, dtype)
+    return ContributionLedger(parts, last, move, squares, pulls, rounds, shares / shares.sum())
 
 
 def judged(
@@ -96,21 +103,33 @@ def enter(ledger: ContributionLedger, work: RoundParts, move: Array) -> Contribu
     deltas = np.asarray(work.deltas, ledger.parts.dtype)
     counts = np.asarray(work.counts, deltas.dtype)
     whole = np.einsum("c,cd->d", counts, deltas)
-    square = float(np.einsum("d,d", whole, whole))
-    along = float(np.einsum("d,d", move, whole)) / square if square > 0 else 0.0
-    if not np.isfinite(along):  # a lost model has no parts
+    along, again = _shares_of(move, whole, ledger.move)
+    if not np.isfinite(along + again):  # a lost model has no parts
         return ledger
     squares = np.einsum("cd,cd->c", deltas, deltas)
     parts = along * counts * _shorter(ledger, work.cohort, np.sqrt(squares)).astype(deltas.dtype)
-    ledger.parts[...] *= KEPT.astype(deltas.dtype)[:, None, None]
+    ledger.last[...] *= again
     for who, part, delta in zip(work.cohort, parts, deltas, strict=True):
-        ledger.parts[:, who] += part * delta
+        ledger.last[who] += part * delta
+    ledger.move[...] = move
+    ledger.parts[...] *= KEPT.astype(deltas.dtype)[:, None, None]
+    ledger.parts[...] += ledger.last
     np.add.at(ledger.squares, work.cohort, squares)
     pull = -np.expm1(-np.asarray(work.path, float))
     known = np.isfinite(pull)
     np.add.at(ledger.pulls, work.cohort, np.where(known, pull, 0.0))
     np.add.at(ledger.rounds, work.cohort, known)
     return ledger
+
+
+def _shares_of(move: Array, whole: Array, before: Array) -> tuple[float, float]:
+    """How much of a move lies along the uploads and how much along the move before it, by least squares."""
+    sides = np.stack([whole, before]).astype(float)
+    squares, along = np.einsum("ad,bd->ab", sides, sides), np.einsum("ad,d->a", sides, move)
+    if squares[1, 1] <= 1e-20 * squares[0, 0] or squares[0, 0] <= 0:
+        return (float(along[0] / squares[0, 0]) if squares[0, 0] > 0 else 0.0), 0.0
+    first, second = np.linalg.lstsq(squares, along, rcond=1e-6)[0]
+    return float(first), float(second)
 
 
 def _shorter(ledger: ContributionLedger, cohort: Array, lengths: Array) -> Array:

@@ -75,5 +75,5 @@ def source(*entries, folder="study", data=None, clients=None, run=None, notes=No
         "methods": {key: own for key, own, _ in entries},
     }
     facts = {key: MethodFacts(key, key, (notes or {}).get(key, "")) for key, _, _ in entries}
-    manifest = Manifest("study", 0, [], settings | study, facts)
+    manifest = Manifest(kind="study", identity=0, settings=settings | study, methods=facts)
     return Source(folder, StudyRecord(manifest, {key: trials for key, _, trials in entries}))

@@ -157,7 +157,8 @@ def holdout_scorer(task: Task) -> RowScorer:
 
 def score_rows(classes: int, said: Array, wanted: Array, every: Array) -> Array:
     """[models, rows] of their outputs: 1 where the class is right, else 0; of numbers, each row's part of R²,
-    by the spread of `every` label. Their mean is the score."""
+    by the spread of `every` label, and -1 at least: a model that is lost is no worse than a wrong one."""
     if classes:
         return np.asarray(said.argmax(-1) == wanted, float)
-    return np.asarray(1 - (said[..., 0] - wanted) ** 2 / max(float(np.var(every)), 1e-12), float)
+    off = (said[..., 0] - wanted) ** 2 / max(float(np.var(every)), 1e-12)
+    return np.asarray(1 - np.minimum(off, 2), float)

@@ -22,7 +22,7 @@ from amsfl.report.statistics import (
     p_value,
     ratio,
 )
-from amsfl.report.text import differing, distinct, listed, shown
+from amsfl.report.text import differing, distinct, listed, plural, shown
 
 NEAR = 0.95  # of the way from the base rate to the best end: what times are to where nobody set a target
 SPLITS = {"holdout": "hold-out", "test": "test split"}
@@ -250,7 +250,7 @@ def _title(c: Comparison, sources: list[Source]) -> str:
     if settings["kind"] == "reproduce":
         return f"The paper's comparison on {c.data}"
     labels = [one.label for one in c.methods.values()]
-    return f"{listed(labels) if len(labels) < 5 else f'{len(labels)} methods'} on {c.data}"
+    return f"{listed(labels) if len(labels) < 5 else plural(len(labels), 'method').capitalize()} on {c.data}"
 
 
 def _checked(score: Score, target: float) -> float:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-import tomli_w
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -82,7 +81,7 @@ def compose(sources: list[Source], target: float | None = None, score: str | Non
         pictures=[picture for picture in pictures if picture.name not in FIRST],
         protocol=PROTOCOL,
         claims=[(*VERDICTS[verdict], text) for verdict, text in claims(c)],
-        settings=block("\n".join(f"# {shown(s.folder)}\n{tomli_w.dumps(s.settings)}" for s in sources)),
+        settings=block("\n".join(f"# {shown(s.folder)}\n{dumps(s.settings, indent=1)}" for s in sources)),
     ).encode()
     return files
 

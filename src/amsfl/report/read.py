@@ -79,7 +79,7 @@ def as_study(run: RunRecord) -> StudyRecord:
         "run": settings,
         "methods": {facts.name: {}},
     }
-    manifest = Manifest("study", run.manifest.identity, [], whole, {facts.name: facts})
+    manifest = Manifest(kind="study", identity=0, settings=whole, methods={facts.name: facts})
     return StudyRecord(manifest, {facts.name: trials})
 
 

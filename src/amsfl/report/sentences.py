@@ -22,16 +22,16 @@ from amsfl.report.statistics import (
     class_counts,
     constant_score,
 )
-from amsfl.report.text import differing, listed, with_article
+from amsfl.report.text import differing, listed, plural, with_article
 
 if TYPE_CHECKING:
     from amsfl.report.comparison import Comparison
 
 DEFAULT = "amsfl"  # the method of a run that names none
+FEW = 5  # trials
 EASY = 2  # rounds: a target that all methods reach so soon does not separate them
 SAME = 0.005  # of an accuracy: scores that are nowhere further apart are the same; one row of two hundred
 EXACT = 1e-4  # of a number's error or R², its share
-WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 # settings that may differ in a comparison
 CHOICES = {"model": "model", "cohort": "clients a round", "batch": "rows a step", "precision": "precision"}
 
@@ -264,6 +264,8 @@ def _next(c: "Comparison") -> str:
         return f"Next: a {harder} --target; all reach {c.goal} within {plural(EASY, 'round')}."
     if trials < ENOUGH:
         return f"Next: --trials 5; of {plural(trials, 'trial')} nothing is sure."
+    if trials < FEW:
+        return f"Next: --trials 10; of {plural(trials, 'trial')} only large differences are sure."
     unsure = [key for key in c.tests.index if not (c.sure(key, "speedup") or c.sure(key, "gain"))]
     if unsure:
         return f"Next: more --trials, if the difference to {listed(map(c.label, unsure))} matters to you."
@@ -390,8 +392,3 @@ def _searched(c: "Comparison") -> list[str]:
 def number(c: "Comparison", value: float) -> str:
     """A score in a sentence."""
     return f"{value:z.3f}" if c.score.most == 1 else f"{value:.4g}"
-
-
-def plural(number: int, what: str) -> str:
-    word = WORDS[number] if number < len(WORDS) else str(number)
-    return f"{word} {what}{'' if number == 1 else 's'}"

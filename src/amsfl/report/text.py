@@ -6,6 +6,7 @@ Each output escapes them in its own way after that.
 import unicodedata
 from collections.abc import Iterable, Sequence
 
+WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 LONG = 40  # letters that a figure has room for
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 # they change the direction of the text that follows
@@ -25,6 +26,11 @@ def with_article(title: str) -> str:
 def listed(names: Iterable[str]) -> str:
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def plural(number: int, what: str) -> str:
+    word = WORDS[number] if number < len(WORDS) else str(number)
+    return f"{word} {what}{'' if number == 1 else 's'}"
 
 
 def block(text: str) -> str:
