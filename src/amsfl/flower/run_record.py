@@ -17,7 +17,6 @@ from amsfl.core.version import VERSION
 from amsfl.portable import PortableModel
 from amsfl.portable.model import folder_files
 from amsfl.record import Checkpoint, Manifest, MethodFacts, RoundRecord, Summary, create, reopen
-from amsfl.record.fingerprint import identity
 from amsfl.settings.definitions import ServeConfig
 
 SEPARATOR = "/"  # between what an array is for and its name
@@ -123,7 +122,6 @@ def manifest(config: ServeConfig, arrays: ArrayRecord) -> Manifest:
     made = {"parameters": sum(each.numpy().size for each in arrays.values()), "arrays": sorted(arrays)}
     return Manifest(
         kind="flower",
-        identity=identity(settings, made),
         settings=settings,
         methods={config.method: MethodFacts(config.method, config.method)},
         made_from=made,
