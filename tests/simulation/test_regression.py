@@ -110,7 +110,7 @@ def test_tenths_of_numbers_stand_for_classes() -> None:
     assert np.bincount(np.searchsorted(np.quantile(data.y, np.linspace(0, 1, 11)[1:-1]), held)).min() >= 18
 
 
-@pytest.mark.parametrize("loss", ["squared", "absolute"])
+@pytest.mark.parametrize("loss", ["squared", pytest.param("absolute", marks=pytest.mark.slow)])
 def test_engines_agree_and_scores_are_scikit_learns(table: Path, loss: str) -> None:
     settings = NUMBER | {"data": str(table), "label": "rent", "loss": loss, "local_accuracy": True}
     loop, lanes = (amsfl.run(**settings | {"engine": engine}) for engine in ("loop", "jax"))

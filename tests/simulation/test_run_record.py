@@ -280,6 +280,7 @@ amsfl.run(out=sys.argv[1], watch=watch, **{LONG})
 """
 
 
+@pytest.mark.slow
 def test_kill_minus_nine_then_resume(tmp_path):
     """A process that dies by SIGKILL in round 8 of 12, its last checkpoint at round 6: the record is
     readable, and `amsfl resume` ends with the bits of a run that was left alone."""

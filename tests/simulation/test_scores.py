@@ -60,6 +60,7 @@ def test_the_weighted_loss_is_the_mean_over_rows() -> None:
     assert float(got) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_engines_agree_with_weights_and_a_class_absent_at_a_client() -> None:
     settings = SMALL | {"class_weights": "balanced", "precision": "float32"}
     loop, lanes = (amsfl.run(dataset=unbalanced(), **settings | {"engine": e}) for e in ("loop", "jax"))
