@@ -79,20 +79,22 @@ def _column(table: RawTable, name: str, cells: pd.Series, how: str) -> ColumnRec
 def _why_left_out(column: ColumnRecipe, cells: pd.Series) -> str:
     """'' or why a column should not be learned from: it is empty, or names its rows."""
     present, named = cells.dropna(), NAMED_ID.search(column.name)
-    count, different = len(present), present.nunique()
+    count = len(present)
     if not count:
         return "it is empty in every training row"
     if column.read in ("words", "date"):
         return ""
     if column.read == "hash":
+        different = present.nunique()
         if different > MOST_WORDS and different > (0.5 if named else DIFFERENT) * count:
             return f"it looks like an identifier or free text: {different:,} different cells"
         return ""
-    if (present != np.floor(present)).any() or count <= (2 if named else NUMBERED):
+    if count <= (2 if named else NUMBERED) or (present != np.floor(present)).any():
         return ""
     step = np.diff(present)
     if (step > 0).all() or (step < 0).all():
         return "it looks like a row number or an identifier: its whole numbers follow the rows"
+    different = present.nunique()
     if different == count:
         return "it looks like an identifier: every row has its own whole number"
     if named and 2 * different > count > NUMBERED:

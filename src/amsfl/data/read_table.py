@@ -3,6 +3,7 @@
 Every file is read by its own marks: one site may write 0,5 and another 0.5.
 """
 
+import codecs
 import csv
 import gzip
 import io
@@ -157,7 +158,7 @@ def named(names: Iterable[str], where: str) -> list[str]:
 
 def _read_csv(path: str, reading: ReadingHints) -> tuple[pd.DataFrame, bool, Sequence[str]]:
     """The frame with lines as its index, whether it has decimal commas, and remarks."""
-    content = _unpacked(path)
+    content = _unpacked(path).removeprefix(codecs.BOM_UTF8)
     encoding, remarks = _encoding(path, content)
     text = content.decode(encoding)
     if "\n" not in text:  # as old Macs end lines
@@ -233,7 +234,7 @@ def _encoding(path: str, content: bytes) -> tuple[str, list[str]]:
     if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "utf-16", []
     guess = "The file is not UTF-8 and was read as Windows text (cp1252): look at its umlauts."
-    for encoding, remarks in (("utf-8-sig", []), ("cp1252", [guess])):
+    for encoding, remarks in (("utf-8", []), ("cp1252", [guess])):
         try:
             content.decode(encoding)
         except UnicodeDecodeError:
