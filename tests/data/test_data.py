@@ -142,12 +142,12 @@ def test_synth_is_hard_for_a_linear_model_and_not_for_a_nonlinear_one() -> None:
 
 def test_offline_falls_back_to_synth_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.delenv("AMSFL_DATA_DIR", raising=False)
-    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     def offline(*args: object, **kwargs: object) -> None:
         raise OSError("no route to host")
 
-    monkeypatch.setattr("pooch.retrieve", offline)
+    monkeypatch.setattr(nslkdd, "urlopen", offline)
     data = load("nslkdd")
     assert data.name == "nslkdd-synth" and data.synthetic and "\n" not in data.note
     assert "could not be downloaded" in data.note and NOTE in data.note

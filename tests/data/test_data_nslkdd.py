@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import io
 import os
 from pathlib import Path
 
@@ -101,25 +102,22 @@ def test_plain_and_gzipped_from_a_named_folder(small: Path, monkeypatch: pytest.
     assert nslkdd.find_location() == f"found in {small}"
 
 
-def test_cache_is_used_before_the_mirror(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AMSFL_DATA_DIR", raising=False)
-    monkeypatch.setattr("pooch.os_cache", lambda name: small)
-    monkeypatch.setattr("pooch.retrieve", lambda *a, **k: pytest.fail("downloaded what was there"))
-    assert load("nslkdd").name == "nslkdd"
+def test_the_cache_is_filled_by_the_mirror_once(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
 
-
-def test_download_asks_for_the_checked_file(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def retrieve(url: str, known_hash: str, name: str, folder: Path, downloader: object) -> str:
-        asked.append((url, known_hash))
-        return str(small / name)
+    def reply(url: str, timeout: float) -> io.BytesIO:
+        asked.append(url)
+        return io.BytesIO(gzip.decompress((small / "KDDTest+.txt.gz").read_bytes()))
 
     monkeypatch.delenv("AMSFL_DATA_DIR", raising=False)
-    monkeypatch.setattr("pooch.os_cache", lambda name: small / "empty")
-    monkeypatch.setattr("pooch.retrieve", retrieve)
-    nslkdd.download("KDDTrain+.txt")
-    assert asked == [(nslkdd.MIRROR + "KDDTrain%2B.txt", "sha256:" + nslkdd.SHA256["KDDTrain+.txt"])]
+    monkeypatch.setattr(nslkdd, "user_cache", lambda: small / "cache")
+    monkeypatch.setattr(nslkdd, "urlopen", reply)
+    with pytest.raises(nslkdd.Unavailable, match="UserError"):  # these are the bytes of another file
+        nslkdd.download("KDDTrain+.txt")
+    assert nslkdd.download("KDDTest+.txt").read_bytes() == reply("", 0).read()
+    assert asked[1] == nslkdd.MIRROR + "KDDTest%2B.txt"
+    (small / "cache" / "KDDTrain+.txt").write_bytes((small / "KDDTrain+.txt").read_bytes())
+    assert load("nslkdd").name == "nslkdd" and len(asked) == 3
 
 
 def test_a_named_folder_without_the_files_is_an_error(tmp_path: Path) -> None:

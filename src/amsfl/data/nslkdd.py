@@ -13,9 +13,11 @@ import hashlib
 import io
 import os
 import zlib
+from http.client import HTTPException
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
+from urllib.request import urlopen
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +25,14 @@ import numpy.typing as npt
 from amsfl.core import UserError
 from amsfl.data.dataset import Dataset, FloatArray, IntArray, hold_out
 from amsfl.data.recipe import ColumnRecipe, Recipe
+from amsfl.record.disk import make_folder, user_cache, write_atomically
 
 MIRROR = "https://raw.githubusercontent.com/defcom17/NSL_KDD/master/"
 SHA256 = {  # of the uncompressed file
     "KDDTrain+.txt": "1b86d2f957b33082081bba410fe129b475efebcc13c9014c3f447c8271aadf95",
     "KDDTest+.txt": "fa46b0935342616aa83b7c2578db355b6a7aaabbc492248172c7a1e8b7ab8f84",
 }
-TIMEOUT = (3.05, 20)  # seconds to connect, seconds between bytes: offline must not mean waiting
+TIMEOUT = 5  # seconds to connect, and between bytes: offline must not mean waiting
 Words = npt.NDArray[np.str_]
 
 # LOG and LINEAR hold the largest value of a column; all others are fractions or flags, from 0 to 1.
@@ -119,7 +122,7 @@ def files(data_dir: str | None = None) -> dict[str, Path]:
     """Both files by name: from the folder the user named, else the cache, else the mirror."""
     named = data_dir or os.environ.get("AMSFL_DATA_DIR")
     if not named:
-        return {name: _find(cache(), name) or download(name) for name in SHA256}
+        return {name: _find(user_cache(), name) or download(name) for name in SHA256}
     paths = {name: _find(Path(named).expanduser(), name) for name in SHA256}
     missing = [name for name, path in paths.items() if path is None]
     if missing:
@@ -134,17 +137,10 @@ def files(data_dir: str | None = None) -> dict[str, Path]:
 def find_location(data_dir: str | None = None) -> str:
     """Where the files are, or how to get them, in a few words."""
     named = data_dir or os.environ.get("AMSFL_DATA_DIR")
-    folder = Path(named).expanduser() if named else cache()
+    folder = Path(named).expanduser() if named else user_cache()
     if all(_find(folder, name) for name in SHA256):
         return f"found in {folder}"
     return f"not in {named}" if named else "downloaded on first use, or --data-dir DIR"
-
-
-def cache() -> Path:
-    """The user's cache folder for downloads."""
-    import pooch
-
-    return Path(pooch.os_cache("amsfl"))
 
 
 def _find(folder: Path, name: str) -> Path | None:
@@ -153,20 +149,21 @@ def _find(folder: Path, name: str) -> Path | None:
 
 
 def download(name: str) -> Path:
-    """Fetch a file into the cache, checked before it gets its name there."""
-    import pooch
-
-    pooch.get_logger().setLevel("WARNING")
+    """Fetch a file into the cache; it is checked before it gets its name there."""
     try:
-        fetch = pooch.HTTPDownloader(timeout=TIMEOUT)
-        path = pooch.retrieve(MIRROR + quote(name), f"sha256:{SHA256[name]}", name, cache(), downloader=fetch)
-    except (OSError, ValueError) as error:  # requests' errors are OSErrors; a wrong hash is a ValueError
+        with urlopen(MIRROR + quote(name), timeout=TIMEOUT) as reply:
+            content = reply.read()
+        check_sum(MIRROR + name, name, content)
+        path = user_cache() / name
+        make_folder(path.parent)
+        write_atomically(path, content)
+    except (OSError, HTTPException, UserError) as error:
         raise Unavailable(
             f"{name} is not on this machine and could not be downloaded from {MIRROR} "
             f"({type(error).__name__}); pass --data-dir DIR with KDDTrain+.txt and KDDTest+.txt "
             "(plain or .gz), or use --data nslkdd-synth."
         ) from error
-    return Path(path)
+    return path
 
 
 def checked(path: Path, name: str) -> bytes:
@@ -175,13 +172,17 @@ def checked(path: Path, name: str) -> bytes:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path} cannot be read ({error}); fetch it again from {MIRROR}.") from error
+    check_sum(str(path), name, content)
+    return content
+
+
+def check_sum(where: str, name: str, content: bytes) -> None:
     digest = hashlib.sha256(content).hexdigest()
     if digest != SHA256[name]:
         raise UserError(
-            f"{path} is not the published {name}: SHA-256 of its uncompressed content is {digest}, "
+            f"{where} is not the published {name}: SHA-256 of its uncompressed content is {digest}, "
             f"expected {SHA256[name]}; delete it and fetch it again from {MIRROR}."
         )
-    return content
 
 
 def parse(content: bytes) -> RawTraffic:

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from platform import machine
 from typing import Any
 
-import pooch
-
 # XLA reads its flags once, when jax is imported; if it was imported before, its settings stay
 FLAGS = {
     "xla_cpu_multi_thread_eigen": "false",  # matrix products of one step: too small to share between threads
@@ -36,6 +34,8 @@ if "jax" not in sys.modules:
 
 import jax  # noqa: E402
 
+from amsfl.record.disk import user_cache  # noqa: E402
+
 Options = dict[str, str | bool]  # of the compiler
 Program = Callable[..., Any]  # compiled or not
 # A GPU's own graphs hold whole loops, so that the host is not asked after every turn if there is another one:
@@ -56,7 +56,7 @@ def configure() -> None:
     Does nothing to a jax that is already running, and respects XLA_FLAGS and JAX_* settings.
     """
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        jax.config.update("jax_compilation_cache_dir", str(pooch.os_cache("amsfl") / "jax"))
+        jax.config.update("jax_compilation_cache_dir", str(user_cache() / "jax"))
         # small programs, too: they add up to 0.4 s of every start
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     if "JAX_CPU_ENABLE_ASYNC_DISPATCH" not in os.environ:

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -30,6 +31,17 @@ WAYS_OUT = {
     errno.ENOTDIR: "a file is in a folder's place: choose another name",
     errno.EEXIST: "a file is in a folder's place: choose another name",
 }
+
+
+def user_cache() -> Path:
+    """The user's folder for what can be had again."""
+    if sys.platform == "win32":
+        home = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+    elif sys.platform == "darwin":
+        home = "~/Library/Caches"
+    else:
+        home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(home).expanduser() / "amsfl"
 
 
 @contextmanager
