@@ -14,7 +14,6 @@ from amsfl import record, study
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.study import run as study_run
-from amsfl.study import store
 
 RUNNER = CliRunner()
 
@@ -259,7 +258,7 @@ def test_mistakes_are_sentences(change, says):
         ("methods = ['fedavg']", "are tables"),
         ("[methods.fedavg]", "--seconds, --rounds"),
         ("title = ", "not valid TOML"),
-        ("[run]\nseconds=1\nreadings=true\n[methods.fedavg]", "same in every study"),
+        ("[run]\nseconds=1\ntest_every=2\n[methods.fedavg]", "same in every study"),
         ("[run]\nseconds=1\n[methods.fedavg]\nseed=3", "top of its file"),
         ("run = 3\n[methods.fedavg]", "run is a table"),
         ('[run]\nseconds=1\n[methods."../../x"]\nmethod="fedavg"', "cannot name a folder"),
@@ -270,17 +269,3 @@ def test_mistakes_in_a_file_are_sentences(tmp_path, text, says):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=says):
         study.read_study(path)
-
-
-def test_a_round_without_finite_readings_is_kept_for_the_study():
-    """A diverging client's reading is no number: its record has None there, and the study goes on."""
-    before = record.RoundRecord(
-        round=1,
-        seconds={"sum": 1.0},
-        metrics={},
-        cohort=[0, 1],
-        steps=[1, 1],
-        readings={"grad_sq": [None, 1.234567], "diff_sq": [0.5, None]},
-    )
-    kept = store.trimmed(before, "accuracy")
-    assert kept.readings == {"grad_sq": [None, 1.2346], "diff_sq": [0.5, None]}

@@ -21,7 +21,6 @@ FIELDS = ("title", "kind", "trials", "seed", "reference", "run", "methods", "sea
 FOR_ALL = {  # what a comparison needs, whatever its file says
     "stop_at_target": False,  # times to a target come from whole curves
     "test_every": 10,  # KDDTest+ is read at the end; between, a glance is enough
-    "readings": True,  # drift of every method, as a diagnostic; the clock does not charge for it
 }
 
 ELSEWHERE = {  # settings of a run that stand in another place of a study's file, or in none

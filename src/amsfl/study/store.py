@@ -17,7 +17,6 @@ from amsfl.study.settings import Study
 PLACES = {"data_dir"}  # where the user keeps things: no part of a study, and of no use elsewhere
 FREE = ("trials", "title", "reference")  # what may change when a study goes on
 METRICS = ("accuracy", "macro_f1", "r2", "mae", "rmse")  # of a round; the summary has the last one's whole
-READINGS = ("grad_sq", "diff_sq")  # enough for the drift of a client's gradient
 
 
 def open_folder(where: Path, study: Study, dataset: Dataset, force: bool = False) -> StudyWriter:
@@ -144,15 +143,13 @@ def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
         bytes_down=record.bytes_down,
         joules=record.joules,
         cost=record.cost,
-        readings={
-            name: [None if value is None else float(f"{value:.5g}") for value in record.readings[name]]
-            for name in READINGS
-            if name in record.readings
-        },
     )
     if not record.started:
-        return kept
-    return kept._replace(  # clients do not all begin and end with the round: for a report's timeline
+        took = record.plan.get("client_seconds", ())
+        return kept._replace(
+            plan={"client_seconds": [float(f"{value:.6g}") for value in took]} if took else {}
+        )
+    return kept._replace(  # clients do not all begin and end with the round
         round_seconds=record.round_seconds,
         staleness=record.staleness,
         started=[float(f"{value:.6g}") for value in record.started],
