@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import tomli_w
-
 from amsfl.flower.deploy.builtin_app import PROJECT
 from amsfl.flower.deploy.processes import loopback
 from amsfl.flower.deploy.run import follow
+
 from amsfl.record import Summary, read_run
 
 HERE = Path(__file__).parent

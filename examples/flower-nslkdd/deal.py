@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 
 from amsfl.flower.deploy.builtin_app import deal
+
 from amsfl.simulation import make_config
 
 parser = argparse.ArgumentParser(description=__doc__)

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from flwr.app import Context
-from flwr.serverapp import Grid, ServerApp
-
 from amsfl.flower.deploy.builtin_app import first_model, network, scorer
 from amsfl.flower.server.app import merged, serve
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
 
 app = ServerApp()
 

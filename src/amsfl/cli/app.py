@@ -64,7 +64,7 @@ def call(words: Sequence[str]) -> int:
     if ALL in words and words[0] in NAMES:
         command = app[words[0]].default_command
         if hasattr(command, "show"):
-            command.show(every=True)
+            command.show(every=True)  # type: ignore[union-attr]
         words = [word if word != ALL else "--help" for word in words]
     try:
         with sentences():
@@ -81,12 +81,12 @@ def parameters(name: str) -> list[tuple[tuple[str, ...], str, bool]]:
     """A command's arguments and flags, all of them: how each is spelled, its sentence, and whether a flag."""
     command = app[name].default_command
     if hasattr(command, "show"):
-        command.show(every=True)
+        command.show(every=True)  # type: ignore[union-attr]
     listed = [
         (each.names, str(each.parameter.help or ""), each.names[0].startswith("-"))
         for each in app[name].assemble_argument_collection()
         if each.parameter.show is not False
     ]
     if hasattr(command, "show"):
-        command.show(every=False)
+        command.show(every=False)  # type: ignore[union-attr]
     return listed

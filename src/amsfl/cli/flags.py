@@ -16,7 +16,7 @@ from amsfl.settings.definitions import RunConfig, ServeConfig, Training
 Command = Callable[..., None]
 MOST_USED, OWN = Group("Most used", sort_key=0), Group("Of this command", sort_key=1)
 GROUPS = {  # of --help: those that most people need first, then a command's own, then the others by topic
-    group: Group(group, sort_key=place)
+    group: Group(group, sort_key=place)  # type: ignore[arg-type]
     for place, group in enumerate(
         dict.fromkeys(
             field.json_schema_extra["group"]  # type: ignore[index,call-overload]

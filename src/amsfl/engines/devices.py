@@ -71,7 +71,7 @@ def cores() -> int:
 
 def chosen() -> list[jax.Device]:
     """Every GPU, or one CPU device, whose calls run side by side."""
-    found = jax.local_devices()
+    found: list[jax.Device] = jax.local_devices()
     return found[:1] if found[0].platform == "cpu" else found
 
 

@@ -51,8 +51,8 @@ def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], Scores]:
 
     def block(models: jax.Array, *part: jax.Array) -> Tree:
         if beside == 1:
-            return jax.tree.map(lambda leaf: leaf[None], one(*part, models[0]))
-        return jax.vmap(partial(one, *part))(models)
+            return jax.tree.map(lambda leaf: leaf[None], one(*part, models[0]))  # type: ignore[call-arg]
+        return jax.vmap(partial(one, *part))(models)  # type: ignore[call-arg]
 
     program = jit_small(block)
 
@@ -89,7 +89,7 @@ def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], Scores]:
         mean = exact / len(task.evals[split][1])
         if not task.classes:
             return Scores(mean[:, 0], np.zeros((count, 0), int), errors(task, split, *mean[:, 1:].T))
-        return Scores(mean[:, 0], tables[:count].reshape(-1, task.classes, task.classes))
+        return Scores(mean[:, 0], tables[:count].reshape(-1, task.classes, task.classes))  # type: ignore[index]
 
     return evaluate
 

@@ -106,7 +106,7 @@ class JaxEngine:
         else:
             waves = side_by_side(asked, self.lanes, len(self.devices))
         calls = [self._call(asked, ends, table, nth, wave) for nth, wave in enumerate(waves)]
-        return collect(asked, ends, waves, self._run(calls))
+        return collect(asked, ends, waves, self._run(calls))  # type: ignore[arg-type]
 
     def _call(
         self, asked: Sequence[Work], ends: Array, table: JobTable, nth: int, wave: Wave
@@ -137,7 +137,7 @@ class JaxEngine:
         shapes = one_by_one, device, lanes, len(models.anchor), sums.shape
         return shapes, (self.numbers, self.rows[device], models, state, memory, own, sums)
 
-    def _run(self, calls: Sequence[tuple[Hashable, tuple[Tree, ...]]]) -> list[ClientResult]:
+    def _run(self, calls: Sequence[tuple[tuple[Any, ...], tuple[Tree, ...]]]) -> list[ClientResult]:
         """All calls, as many at once as there are workers; what was never compiled runs by itself first."""
         results: list[Any] = [None] * len(calls)
 
@@ -154,7 +154,10 @@ class JaxEngine:
                 self._compiled.add(shapes)
         side_by_side = min(self.workers, len(ready))
         queue = iter(ready)
-        wide, products = bool(jax.config.read("jax_enable_x64")), jax.config.jax_default_matmul_precision
+        wide, products = (
+            bool(jax.config.read("jax_enable_x64")),
+            jax.config.read("jax_default_matmul_precision"),
+        )
 
         def work() -> None:
             with jax.enable_x64(wide), jax.default_matmul_precision(products):  # which jax keeps by thread
@@ -192,7 +195,7 @@ def wave_program(task: Task, method: Method, batch: int, readings: bool, one_by_
 
         def one(state: Array, memory: Array, job: tuple[Any, Any, Array]) -> ClientResult:
             of = job[0].begin
-            start = JobStart(*(part[0] if len(part) == 1 else part[of] for part in models), state, memory)
+            start = JobStart(*(part[0] if len(part) == 1 else part[of] for part in models), state, memory)  # type: ignore[call-arg]
             return client(ClientJob(start, *job, rows), longest)
 
         def whole() -> ClientResult:
@@ -202,12 +205,12 @@ def wave_program(task: Task, method: Method, batch: int, readings: bool, one_by_
                 done = jax.tree.map(lambda part: part[None], alone)
             else:
                 done = jax.vmap(one)(*each)
-            return done if one_by_one else done._replace(upload=summed(done.upload, floats.share, sums))
+            return done if one_by_one else done._replace(upload=summed(done.upload, floats.share, sums))  # type: ignore[no-any-return]
 
         # In a loop that runs once, which the compiler does not know: what stands outside of any loop XLA's
         # CPU runtime hands to a pool of threads, which compete with the workers for the cores
         nothing = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), jax.eval_shape(whole))
-        return jax.lax.fori_loop(0, jnp.minimum(longest, 1), lambda _, __: whole(), nothing)
+        return jax.lax.fori_loop(0, jnp.minimum(longest, 1), lambda _, __: whole(), nothing)  # type: ignore[no-any-return]
 
     return wave
 
@@ -262,7 +265,7 @@ def side_by_side(asked: Sequence[Work], most: int, devices_: int) -> list[Wave]:
 def rounded(count: int) -> int:
     """At most an eighth more, so that a few programs serve any number of jobs."""
     grain = 2 ** max(0, count.bit_length() - 4)
-    return -(-count // grain) * grain
+    return -(-count // grain) * grain  # type: ignore[no-any-return]
 
 
 def members(wave: Wave, owner: Array) -> Array:

@@ -138,7 +138,7 @@ def serve(
     train = ConfigRecord(sent(config, planner))
     with observers(config, tell, run.get("track"), out=planner.out and Path(planner.out)) as watchers:
         hears = [Stopper(config, planner), *watchers.on_round, watch]
-        planner.stop = lambda record: any([bool(hear(record)) for hear in hears])
+        planner.stop = lambda record: any([bool(hear(record)) for hear in hears])  # type: ignore[operator]
         first, timeout = first_arrays(start), config.give_up or 3600.0
         result = outer.start(rounds, first, config.last_round, timeout, train, evaluate_fn=scored)
         watchers.on_end(planner.folder.summary if planner.folder else None)

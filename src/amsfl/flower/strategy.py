@@ -189,7 +189,7 @@ class AMSFL(Wrapper):
         steps: dict[int, int] = {}
         for group in [[node] for node in ids] if apart else [ids]:
             stale = self.weight if apart else None
-            planned = None if self.steps else self.nodes.plan(group, lr, self.overhead, stale)
+            planned = None if self.steps else self.nodes.plan(group, lr, self.overhead, stale)  # type: ignore[arg-type]
             counts = [self.steps] * len(group) if planned is None else planned
             steps |= {
                 node: self._allowed(node, int(count)) for node, count in zip(group, counts, strict=True)
@@ -318,7 +318,7 @@ class AMSFL(Wrapper):
             if factor != 1 or age:
                 came = each.message.content[each.arrays_key]
                 begun = ArrayRecord(
-                    {key: self.anchor[key] if key in each.change else part for key, part in came.items()}
+                    {key: self.anchor[key] if key in each.change else part for key, part in came.items()}  # type: ignore[index]
                 )
                 each.message.content[each.arrays_key] = changed(begun, each.change, factor)
         now = self.sent[str(self.round)]
@@ -429,7 +429,7 @@ class AMSFL(Wrapper):
         self.epsilon |= {str(node): spent for node, spent in entry.get("epsilon", {}).items()}
         refused = [{"client": order.get(node), "reason": why} for node, why in entry["refused"].items()]
         kept = {key: entry[key] for key in ("verdict", "passes", "held_loss", "notes") if key in entry}
-        plan = {**kept, "refused": refused, "client_seconds": entry.get("seconds", [])}
+        plan = {**kept, "refused": refused, "client_seconds": entry.get("seconds", [])}  # type: ignore[misc]
         return RoundRecord(
             done.number,
             dict(self.totals),

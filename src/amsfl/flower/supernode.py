@@ -31,7 +31,7 @@ from amsfl.flower import internals
 POLL = 0.2  # seconds between two questions to the SuperLink while there is nothing to do
 LOST = 10.0  # seconds without a worker after which a message that has no reply is given up
 OURS = ("--isolation", "--superexec-auth-secret-file", "--ssl-certfile", "--ssl-keyfile", "--ssl-ca-certfile")
-OURS += ("--host", "--port")
+OURS += ("--host", "--port")  # type: ignore[assignment]
 PORTS = range(20_000, 32_000)  # below those that systems hand out to outgoing connections
 MOST = 2  # runs whose workers are kept at the same time
 TIDY = 10.0  # seconds between two looks at who is idle

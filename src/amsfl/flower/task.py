@@ -138,7 +138,7 @@ def checked(key: str, value: Any) -> Any:
     kind = FIELDS[key]
     if kind is float and type(value) is not bool and isinstance(value, int | float) and math.isfinite(value):
         return float(value)
-    if type(value) is kind and kind is not float and (kind is not str or len(value) <= LONGEST_TEXT):
+    if type(value) is kind and kind is not float and (kind is not str or len(value) <= LONGEST_TEXT):  # type: ignore[arg-type]
         return value
     raise UserError(f"The server's {key!r} should be {WORDS[kind]}, and is {str(value)[:60]!r}.")
 

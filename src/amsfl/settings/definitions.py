@@ -44,7 +44,7 @@ def setting(
 
     `text` is how it is spelled where that is not its type.
     """
-    extra = {"group": group, "marks": list(marks), "text": text}
+    extra: dict[str, Any] = {"group": group, "marks": list(marks), "text": text}
     return Field(default, description=what, json_schema_extra=extra, **bounds)
 
 

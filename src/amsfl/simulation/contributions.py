@@ -50,7 +50,7 @@ def state(setup: RunSetup, trial: TrialState, model: Array) -> Json:
     clients = len(own.weights)
 
     def scores(members: Array) -> Array:
-        return row_scores(worth.coalition_models(own, model, first, members))
+        return row_scores(worth.coalition_models(own, model, first, members))  # type: ignore[no-any-return]
 
     alone = worth.coalition_models(own, model, first, np.eye(clients, dtype=bool))
     rows = [_own_rows(setup, trial.index, who, np.stack([mine, model])) for who, mine in enumerate(alone)]

@@ -76,13 +76,12 @@ def together(setup: RunSetup, trials: Sequence[TrialState]) -> Iterator[list[tup
             for index, answer in zip(work, answers, strict=True):
                 go_on(index, answer)
         elif scoring := {index: each for index, each in asked.items() if isinstance(each, Scoring)}:
-            for index, answer in _scores(setup, scoring).items():
+            for index, answer in _scores(setup, scoring).items():  # type: ignore[assignment]
                 go_on(index, answer)
         else:
             wall = {"seconds": (time.perf_counter() - started) / len(asked)}
-            news = [
-                (trial, asked[trial.index]._replace(wall=wall)) for trial in trials if trial.index in asked
-            ]
+            records: dict[int, Any] = asked  # nobody asks for anything any more
+            news = [(each, records[each.index]._replace(wall=wall)) for each in trials if each.index in asked]
             yield news
             started = time.perf_counter()
             for trial, _ in news:

@@ -49,7 +49,7 @@ def begin_round(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> list[tup
         mine = jobs[places]
         columns = (mine[name] for name in ("client", "steps", "lr", "number"))
         own = (part[mine["client"]] for part in (vectors.client, vectors.memory))
-        work = Work(trial.index, *columns, models, begin[places], *own, _shares(setup, trial, plan))
+        work = Work(trial.index, *columns, models, begin[places], *own, _shares(setup, trial, plan))  # type: ignore[arg-type,call-arg]
         asked.append((places, work))
     return asked
 

@@ -152,7 +152,7 @@ def _run(unit: ForecastUnit, dataset: Dataset, best: float) -> list[ForecastRow]
     limit = None if planned or not np.isfinite(best) else PATIENCE * best
     trials = [each.model_copy(update={"seconds": limit}) for each in unit.trials]
     summaries = [result.summary for result in run_batch(trials, CustomParts(dataset=dataset))]
-    rows: dict[tuple[int, float], ForecastRow] = {}
+    rows: dict[tuple[int, float | None], ForecastRow] = {}
     for config, summary in zip(trials, summaries, strict=True):
         steps, lr = None if planned else config.steps, config.lr
         fresh = ForecastRow(unit.method, method.title or unit.method, unit.round_end, steps, lr, [], [])
