@@ -77,12 +77,6 @@ def test_other_names_are_of_flags_that_exist():
     assert set(OTHER_NAMES.values()) <= known and not set(OTHER_NAMES) & known
 
 
-def test_methods_in_any_case(call):
-    done = call("run", "--data", "digits", *QUICK, "--method", "FedAvg", "--json")
-    assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["method"] == "fedavg" and Path("runs/digits-fedavg-0").exists()
-
-
 def test_a_table_without_data_before_it(call):
     rows = "".join(f"{row},{row % 3},{row % 2}\n" for row in range(40))
     Path("rows.csv").write_text("a,b,label\n" + rows, encoding="utf-8")

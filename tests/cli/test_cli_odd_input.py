@@ -8,7 +8,6 @@ import signal
 from contextlib import contextmanager
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from command_line import CliRunner
 from federation_small import python
@@ -51,10 +50,7 @@ def call(tmp_path, monkeypatch):
     def begins(*_, **__):
         raise SystemExit(0)
 
-    first = SimpleNamespace(anchor=np.zeros(1))
-    engine = SimpleNamespace(
-        start=lambda: first, from_host=begins, round=begins, models_to_host=np.asarray, max_span=1
-    )
+    engine = SimpleNamespace(work=begins, evaluate=begins)
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")

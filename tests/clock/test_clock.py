@@ -24,7 +24,7 @@ TABLES = {
 }
 
 
-def work_of(name: str, dim: int = DIM) -> clock.Work:
+def work_of(name: str, dim: int = DIM) -> clock.Overhead:
     """What simulation/setup.py charges for a method."""
     method = methods.make(name)
     return components.work_of(method, planning.policy(method.facts.policy), dim)
@@ -215,6 +215,6 @@ def test_one_table_of_sites_serves_a_plan_and_a_run(tmp_path: Path) -> None:
     assert plan["comm_seconds"].tolist() == [5, 5] and plan["clients"] == ("a", "b")
     path.write_text("step_seconds,comm_seconds\n2,5\n1,4\n")
     bare = clock.profile(str(path), 2)
-    costs = clock.costs(bare, clock.Work(1e6, 1e6))
+    costs = clock.costs(bare, clock.Overhead(1e6, 1e6))
     np.testing.assert_allclose(costs.comm_seconds, [5, 4], rtol=1e-6)  # all of it, whatever travels
     assert not bare.unused()

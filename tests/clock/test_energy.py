@@ -34,7 +34,7 @@ def test_accounts_by_hand(sites):
     cost 1.5. Four steps that come in are 6 + 11 + 5 = 22 J, four that are lost 17 J.
     """
     profile = clock.profile(sites, 3)
-    told = clock.costs(profile, clock.Work(2e6, 1e6, 1.0, 0.5)).accounts
+    told = clock.costs(profile, clock.Overhead(2e6, 1e6, 1.0, 0.5)).accounts
     joules = told["joules"]
     assert joules.per_step.tolist() == [1.5, 6, 3] and (joules.start + joules.upload).tolist() == [16, 4, 32]
     assert joules.of([0], [4]).tolist() == [22] and joules.of([0], [4], came=False).tolist() == [17]

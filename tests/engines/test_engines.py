@@ -16,6 +16,7 @@ from amsfl.engines.jax_engine import JaxEngine, cut, width
 from amsfl.engines.memory import check_fits, state_bytes
 from amsfl.engines.scores import Scores
 from amsfl.simulation import make_config, run_batch
+from amsfl.simulation.components import precision
 from amsfl.simulation.rounds import begin, together
 from amsfl.simulation.setup import assemble
 
@@ -99,9 +100,10 @@ def ends(configs, lanes=None, **options):
     engine = JaxEngine(setup.task, setup.method, BATCH, setup.policy.readings, COHORT, **options)
     if lanes:
         engine.cpu, engine.lanes = False, lanes  # as on a GPU: trials share waves
-    running = begin(setup._replace(engine=engine))
-    for _ in together(setup._replace(engine=engine), running):
-        pass
+    with precision(configs[0]):
+        running = begin(setup._replace(engine=engine))
+        for _ in together(setup._replace(engine=engine), running):
+            pass
     return [trial.vectors.anchor for trial in running], engine
 
 

@@ -46,7 +46,7 @@ def test_momentum_is_the_plain_loop() -> None:
     y, v = start.copy(), np.zeros(3)
     for step in range(7):
         loss, grad = 0.5 * (a * state.x**2).sum(), a * state.x
-        state = (local_step if step else first_step)(method, state, loss, grad)
+        state = local_step(method, state, grad) if step else first_step(method, state, loss, grad)
         v = m * v + a * y + 0.3 * (y - start) + d * y
         y = y - lr * v
         np.testing.assert_allclose(state.x, y, rtol=1e-12)
@@ -66,7 +66,7 @@ def test_scaffold_counts_plain_steps_of_momentum() -> None:
     method, x = methods.with_momentum(methods.make("scaffold"), 0.9, 0.0), np.zeros(2)
     state, g = begin(method, LocalState(x, x, x, 0.1)), np.array([1.0, -2.0])
     for step in range(5):
-        state = (local_step if step else first_step)(method, state, 1.0, g)
+        state = local_step(method, state, g) if step else first_step(method, state, 1.0, g)
     fresh = method.arithmetic.report(state.x, x, 5, 0.1, x, x)[1]
     np.testing.assert_allclose(fresh, g)
 

@@ -27,7 +27,6 @@ PRIVATE_WORDS = {
     "brought",
     "leaving",
     "meeting",
-    "found",
     "told",
 }
 

@@ -89,10 +89,3 @@ def test_a_record_cannot_choose_what_is_run(
     for command in (["resume", "run"], ["explain", "run", "--leaves"], ["calibrate", "run"]):
         done = CliRunner().invoke(app, command)
         assert done.exit_code != 0 and not (tmp_path / "ran").exists(), command
-
-
-def test_layer_names_in_generated_code_are_names(home: Path, tmp_path: Path) -> None:
-    model = portable.load(home / "a")
-    bad = model.layers[-1]._replace(name="x = __import__('os')\nself.y")
-    with pytest.raises(UserError, match="no name of a variable"):
-        export(model._replace(layers=(*model.layers[:-1], bad)), "torch", tmp_path / "out")

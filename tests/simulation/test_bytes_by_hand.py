@@ -9,7 +9,7 @@ import amsfl
 DIM = 64 * 10 + 10  # digits, softmax: weights and biases
 RUN: dict[str, Any] = {"data": "digits", "model": "softmax", "engine": "loop", "clients": 5, "steps": 2}
 RUN |= {"rounds": 6, "details": False, "lr": 0.1}
-READING = 14  # numbers that a client of AMSFL sends beside its upload
+READING = 6  # numbers that a client of AMSFL sends beside its upload
 
 
 def vectors(name: str) -> tuple[int, int]:
@@ -37,16 +37,8 @@ def test_of_plain_methods(method: str, transmit: str) -> None:
 
 @pytest.mark.parametrize("cohort", [5, 2])
 def test_of_amsfl(cohort: int) -> None:
-    """Everybody is sent the model; from round 2 on who missed the last round also the last global step, and
-    everybody the mean gradient where drift is corrected."""
+    """One vector down and one up, whoever was in the round before, and six numbers of a reading."""
     result = amsfl.run(method="amsfl", cohort=cohort, seed=1, **RUN)
-    before: set[int] = set()
-    missed = 0
     for each in result.rounds:
-        absent = [client for client in each.cohort if each.round > 1 and client not in before]
-        missed += len(absent)
-        second = cohort if each.plan.get("correction") else len(absent)
-        assert each.bytes_down == 4 * DIM * (cohort + second), each.round
+        assert each.bytes_down == 4 * DIM * cohort
         assert each.bytes_up == cohort * (4 * DIM + 4 * READING)
-        before = set(each.cohort)
-    assert bool(missed) == (cohort < 5)

@@ -73,7 +73,7 @@ def test_what_is_in_the_folder(whole):
     for line in rounds:
         assert {"seconds", "metrics", "cohort", "steps", "lr", "plan", "wall"} <= set(line)
     tensors = load_file(whole / "checkpoint.safetensors")
-    assert tensors["anchor"].shape == (1, 650) and tensors["client"].shape == (1, 5, 650)
+    assert tensors["anchor"].shape == (650,) and tensors["client"].shape == (5, 650)
     assert json.loads((whole / "summary.json").read_text())["rounds"] == 7
 
 
@@ -110,9 +110,9 @@ def test_amsfl_stopped_half_way_and_resumed(digits, tmp_path):
 
 
 def test_amsfl_made_longer(digits, tmp_path):
-    """Four rounds, then eight, are eight; but for cooling, which goes by the end that a run knows of."""
+    """Four rounds, then eight, are eight, of a method whose rate does not go by the end of the run."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    settings = PLANNED | {"options": {"cooling": 0.0}}
+    settings = PLANNED | {"method": "amsfl-steps"}
     left = amsfl.run(dataset=digits, out=whole, **settings | {"rounds": 8})
     amsfl.run(dataset=digits, out=parts, **settings | {"rounds": 4})
     again = amsfl.resume(parts, dataset=digits, rounds=8)

@@ -25,7 +25,6 @@ NOT_OF_STUDIES = (
     "stop_at_target",
     "local_accuracy",
     "test_every",
-    "readings",
     "checkpoint_every",
 )
 Trials = Annotated[

@@ -12,7 +12,7 @@ CLOCKS = ("sum", "makespan")
 MEGABYTE = 1e6
 
 
-class Work(NamedTuple):
+class Overhead(NamedTuple):
     """What one round of a method asks of a client besides its steps."""
 
     bytes_down: float
@@ -44,7 +44,7 @@ class Costs(NamedTuple):
     fedavg_seconds: Floats | None = None  # comm_seconds of FedAvg in its place, where that is known
 
 
-def costs(profile: Profile, job: Work) -> Costs:
+def costs(profile: Profile, job: Overhead) -> Costs:
     """What each client's steps and rounds take."""
     return Costs(
         profile.step_seconds * (1 + job.extra_per_step),
@@ -76,7 +76,7 @@ def check_clock(name: str) -> str:
     return name
 
 
-def accounts(clients: int, known: Mapping[str, Floats], job: Work) -> dict[str, Account]:
+def accounts(clients: int, known: Mapping[str, Floats], job: Overhead) -> dict[str, Account]:
     """Megabytes always; joules and cost where it is known what they are."""
     none = np.zeros(clients)
     down, up = (np.full(clients, each / MEGABYTE) for each in (job.bytes_down, job.bytes_up))

@@ -154,10 +154,8 @@ class JaxEngine:
                 self._compiled.add(shapes)
         side_by_side = min(self.workers, len(ready))
         queue = iter(ready)
-        wide, products = (
-            bool(jax.config.read("jax_enable_x64")),
-            jax.config.read("jax_default_matmul_precision"),
-        )
+        wide = bool(jax.config.read("jax_enable_x64"))
+        products = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]  # made at run time
 
         def work() -> None:
             with jax.enable_x64(wide), jax.default_matmul_precision(products):  # which jax keeps by thread

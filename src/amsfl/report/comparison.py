@@ -11,7 +11,7 @@ from amsfl.core.records import Json
 from amsfl.core.score_names import check_target
 from amsfl.core.scores import NUMBERS, recorded_score
 from amsfl.report import read
-from amsfl.report.read import Method, Source
+from amsfl.report.read import ReportedMethod, Source
 from amsfl.report.statistics import (
     SURE,
     Interval,
@@ -44,7 +44,7 @@ PROTOCOL = {
 
 class Comparison(NamedTuple):
     title: str
-    methods: dict[str, Method]  # by key, in the study's order; the reference has the first colour
+    methods: dict[str, ReportedMethod]  # by key, in the study's order; the reference has the first colour
     reference: str  # the key of the method that the others are compared with
     trials: pd.DataFrame
     rounds: pd.DataFrame
@@ -196,7 +196,7 @@ def compare(sources: list[Source], target: float | None = None, score: str | Non
     return c if c.differences else c._replace(tests=_tests(c))
 
 
-def _differences(sources: list[Source], methods: Iterable[Method], target: float | None) -> list[str]:
+def _differences(sources: list[Source], methods: Iterable[ReportedMethod], target: float | None) -> list[str]:
     """What makes the records no comparison, as in `data: digits; nslkdd`; empty where they are one.
 
     With one `target` for all, their own do not matter.
@@ -224,7 +224,7 @@ def _partition(settings: Json) -> str:
     return named if named != "auto" else "column" if sites else "dirichlet:0.5"
 
 
-def _budget(methods: Iterable[Method], trials: pd.DataFrame, clock: str) -> float | None:
+def _budget(methods: Iterable[ReportedMethod], trials: pd.DataFrame, clock: str) -> float | None:
     asked = [one.settings.get("seconds") or math.inf for one in methods]
     ran = (trials[f"seconds_{clock}"] >= max(asked)) | (trials["status"] == "diverged")
     return float(max(asked)) if ran.all() else None

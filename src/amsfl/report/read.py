@@ -34,7 +34,7 @@ class Source(NamedTuple):
         return self.study.settings
 
 
-class Method(NamedTuple):
+class ReportedMethod(NamedTuple):
     """One line of a table: a method with its settings."""
 
     key: str  # in files: fedavg, or fedavg@FOLDER where several folders are compared
@@ -83,9 +83,9 @@ def as_study(run: RunRecord) -> StudyRecord:
     return StudyRecord(manifest, {facts.name: trials})
 
 
-def methods(sources: list[Source]) -> list[Method]:
+def methods(sources: list[Source]) -> list[ReportedMethod]:
     """All that have a finished trial; several folders' with the folder's name behind their own."""
-    found = list[Method]()
+    found = list[ReportedMethod]()
     for source in sources:
         key, label = ("@" + source.folder, f" · {source.folder}") if len(sources) > 1 else ("", "")
         for entry, trials in source.study.trials.items():
@@ -95,7 +95,9 @@ def methods(sources: list[Source]) -> list[Method]:
             own = {"method": entry, **settings["run"], **settings["methods"][entry]}
             own |= {"searched": settings.get("searched", {}).get(entry)}
             note = f"{DAGGER} {facts.note}" if facts.note else ""
-            one = Method(entry + key, shown(title + sign + label), facts.name, own, shown(note), list(trials))
+            one = ReportedMethod(
+                entry + key, shown(title + sign + label), facts.name, own, shown(note), list(trials)
+            )
             found += [one] if trials else []
     return found
 
@@ -107,7 +109,7 @@ def judged(metrics: Metrics) -> Metrics:
     return {HOLDOUT: metrics[OWN_ROWS]} | {split: row for split, row in metrics.items() if split != OWN_ROWS}
 
 
-def trial_rows(method: Method, score: Score) -> Iterator[Row]:
+def trial_rows(method: ReportedMethod, score: Score) -> Iterator[Row]:
     """How every trial ended: its costs, its scores as NAME_SPLIT, NAME_SPLIT_CLASS and NAME_SPLIT_cCLIENT."""
     for trial in method.trials:
         summary, rounds = trial.summary, max(len(trial.rounds), 1)
@@ -140,7 +142,7 @@ def trial_rows(method: Method, score: Score) -> Iterator[Row]:
         yield row
 
 
-def round_rows(method: Method, score: Score, splits: Iterable[str]) -> Iterator[Row]:
+def round_rows(method: ReportedMethod, score: Score, splits: Iterable[str]) -> Iterator[Row]:
     """When every round ended, what had been spent by then, and its score of every split, if it was scored."""
     for trial in method.trials:
         megabytes = joules = 0.0
@@ -164,7 +166,7 @@ def round_rows(method: Method, score: Score, splits: Iterable[str]) -> Iterator[
 WORK = ("method", "trial", "round", "client", "steps", "seconds", "claimed", "counted", "lost", "refused")
 
 
-def client_rows(method: Method) -> Iterator[Row]:
+def client_rows(method: ReportedMethod) -> Iterator[Row]:
     """What every client of a round did and how much that counted under a robust rule; seconds that were for
     nothing, and why the server refused a reply, in rows of their own."""
     for trial in method.trials:

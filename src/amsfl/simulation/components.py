@@ -135,14 +135,14 @@ def takes_readings(config: Training, method: methods.Method, policy: Policy) -> 
     return method.facts.readings or policy.readings or config.readings
 
 
-def work_of(method: methods.Method, policy: Policy, dim: int, batch: int = BATCH) -> clock.Work:
+def work_of(method: methods.Method, policy: Policy, dim: int, batch: int = BATCH) -> clock.Overhead:
     """What a round costs a client besides its steps.
 
     Who plans by the change of a gradient pays for it; as a mere diagnostic it is free, and so is a loss.
     """
     # of private rows uploads tell all that is known
     reads = (method.facts.readings or policy.readings) and not method.private_rows
-    return clock.Work(
+    return clock.Overhead(
         4.0 * dim * method.cost.vectors_down,
         protocol.upload_bytes(method, dim) + 4.0 * (SENT if reads else 0),
         max(method.cost.extra_gradients, float(reads)) + method.cost.extra_rows / (3 * batch),
@@ -151,7 +151,7 @@ def work_of(method: methods.Method, policy: Policy, dim: int, batch: int = BATCH
     )
 
 
-def with_held_back(work: clock.Work, held: task.Matrix, batch: int) -> clock.Work:
+def with_held_back(work: clock.Overhead, held: task.Matrix, batch: int) -> clock.Overhead:
     """The work of clients that hold back so many rows: a forward pass over them is a third of a gradient."""
     return work._replace(extra_gradients=work.extra_gradients + np.asarray(held) / (3 * batch))
 

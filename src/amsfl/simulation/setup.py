@@ -60,7 +60,7 @@ class RunSetup(NamedTuple):
     profiles: list[clock.Profile]
     costs: list[clock.Costs]
     claimed_costs: list[clock.Costs]  # by what clients say of their speed
-    work: clock.Work
+    work: clock.Overhead
     contexts: list[PlannerContext]  # what each trial plans by
     cohort: int
     weights: task.Matrix  # [trials, clients] shares of the data, as clients claim

@@ -108,7 +108,8 @@ def _search(
 ) -> tuple[Json, list[Json]]:
     """The best candidate and all that were tried, with their scores."""
     base, tried = study.config(entry), list[Json]()
-    candidates = _candidates(keys, {key: getattr(base, key) for key in keys})
+    own = base.model_copy(update={"lr": base.lr or method_of(base, study.own(entry)).facts.lr})
+    candidates = _candidates(keys, {key: getattr(own, key) for key in keys})
     for part in _parts(study.trials):
         configs = [_config(base, each, seed, part) for each in candidates]
         results = run_batch(configs, study.own(entry)._replace(dataset=apart))
