@@ -648,7 +648,7 @@ def test_unreadable_files(tmp_path: Path) -> None:
         ("fake.csv.gz", b"age,y\n1,0\n", "cannot be read as CSV"),
         ("fake.csv.zip", b"age,y\n1,0\n", "cannot be read as CSV"),
         ("deep.jsonl", b'{"a": ' + b"[" * 100_000, "cannot be read as jsonl"),
-        ("cut.parquet", b"PAR1", "cannot be read as parquet"),
+        ("cut.parquet", b"PAR1", "cannot be read as parquet|needs pyarrow: pip install 'amsfl\\[parquet\\]'"),
         ("empty.csv", b"", "has no rows"),
     ):
         (tmp_path / name).write_bytes(content)

@@ -246,7 +246,7 @@ def _encoding(path: str, content: bytes) -> tuple[str, list[str]]:
 
 def _read_excel(path: str) -> pd.DataFrame:
     """The first sheet; its own rows are the index."""
-    load_workbook = need("openpyxl", "excel", f"ReadingHints {path}").load_workbook
+    load_workbook = need("openpyxl", "excel", f"Reading {path}").load_workbook
     book = load_workbook(path, read_only=True, data_only=True)
     try:
         book.worksheets[0].reset_dimensions()
@@ -263,7 +263,7 @@ def _read_excel(path: str) -> pd.DataFrame:
 
 
 def _with_pyarrow(read: Callable[[str], Any], path: str) -> Any:
-    need("pyarrow", "parquet", f"ReadingHints {path}")
+    need("pyarrow", "parquet", f"Reading {path}")
     return read(path)
 
 
