@@ -78,12 +78,12 @@ def records(parsed: dict[Path, ast.Module]) -> int:
 
 
 def settings(parsed: dict[Path, ast.Module]) -> int:
-    """Names that pydantic's Field describes, in amsfl.settings."""
+    """Names that a `setting` describes, in amsfl.settings."""
     fields = (
         line
         for each in classes({path: tree for path, tree in parsed.items() if path.parent.name == "settings"})
         for line in each.body
-        if isinstance(line, ast.AnnAssign) and line.value is not None and "Field(" in ast.unparse(line)
+        if isinstance(line, ast.AnnAssign) and line.value is not None and "setting(" in ast.unparse(line)
     )
     return len({ast.unparse(line.target) for line in fields})
 
