@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 from crashes import everything
 from federation_small import python
+from filelock import FileLock
 from record_small import manifest, resume, run
 
 from amsfl import record
 from amsfl.core import UserError
+from amsfl.record import folder
 from amsfl.record.folder import LOCK
 from amsfl.record.run import load_checkpoint
 
@@ -81,6 +83,20 @@ def test_a_second_writer_is_told_who_the_first_is(tmp_path):
 def test_two_in_one_process_are_two(tmp_path):
     with record.create(tmp_path, manifest()), pytest.raises(UserError, match=f"process {os.getpid()} on"):
         record.reopen(tmp_path, "run")
+
+
+def test_a_holder_that_begins_or_ends_just_now_is_asked_again(tmp_path, monkeypatch):
+    """Its file is empty before it writes its name, and gone before it lets go."""
+    other, path = FileLock(tmp_path / LOCK), tmp_path / LOCK
+    other.acquire()
+    events = iter([str, lambda: path.write_text("process 7"), lambda: path.write_text(""), path.unlink])
+    monkeypatch.setattr(folder.time, "sleep", lambda _: next(events)())
+    with pytest.raises(UserError, match="is being written by process 7"):
+        record.Lock(tmp_path)
+    next(events)()
+    record.Lock(tmp_path).release()
+    assert not path.exists() and not list(events)
+    other.release()
 
 
 def test_writers_keep_modes_and_replace_neither_devices_nor_links(tmp_path):
