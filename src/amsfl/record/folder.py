@@ -51,7 +51,7 @@ class Lock:
             self.path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {started}\n")
 
     def _acquire(self) -> str:
-        """Who holds it, "" if it is ours; one that begins or ends just now does not say, and is asked again."""
+        """Who holds it, "" if it is ours. Who begins or ends just now does not say, and is asked again."""
         for _ in range(PATIENCE):
             with suppress(Timeout):
                 self.lock.acquire()
