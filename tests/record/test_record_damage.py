@@ -11,7 +11,8 @@ from record_small import manifest, model, one_round, resume, run, run_study, stu
 from amsfl import record
 from amsfl.core import DiskError, Remark, UserError
 from amsfl.record import FORMAT, RoundRecord, Summary, study, sums
-from amsfl.record.fingerprint import check_same, checksum_arrays
+from amsfl.record.folder import check_same
+from amsfl.record.sums import checksum_arrays
 from amsfl.settings.parse import merge_settings
 
 

@@ -130,6 +130,36 @@ def test_failures_and_absences_by_hand() -> None:
     np.testing.assert_allclose(found.server_seconds, 1.0)
 
 
+def moved(number: int, cohort: list[int], began: list[float], came: list[float], **more: Any) -> RoundRecord:
+    """A move of a server that does not wait for all, two seconds after the one before."""
+    age = {"staleness": [int(number * 2 - begin > 2) for begin in began]}
+    own = age | {"cohort": cohort, "steps": [1] * len(cohort), "started": began, "arrived": came} | more
+    plan = own.pop("plan", {}) | {"client_seconds": [1.0] * len(cohort), "step_seconds": [0.5] * len(cohort)}
+    seconds = {"makespan": 2.0 * number}
+    return RoundRecord(number, seconds, {"makespan": 2.0}, plan=plan, wall={"elapsed": 2.0 * number}, **own)
+
+
+def away(rounds: list[RoundRecord], clients: int) -> list[list[int]]:
+    record = real(rounds, round_end="quorum:2")
+    made_from = {"clients": clients}
+    return timings_of(record._replace(manifest=record.manifest._replace(made_from=made_from))).away
+
+
+def test_who_is_at_work_is_not_away() -> None:
+    """Client 2 begins in round 1 and comes in round 2, one move old; client 3 comes back in the third."""
+    rounds = [
+        moved(1, [0, 1], [0.0, 0.0], [1.0, 2.0]),
+        moved(2, [0, 2], [2.0, 0.0], [3.0, 4.0], dropped=[[1, 2.0, 2.5]]),
+        moved(3, [0, 1, 2, 3], [4.0] * 4, [6.0] * 4),
+    ]
+    assert away(rounds, 4) == [[3], [3], []]
+    # nobody can stop client 1: given up after 2 s, it works until its reply is in after 6
+    late = {"refused": [{"client": 1, "reason": "late: no reply within 2.0 s"}]}
+    came = {"refused": [{"client": 1, "reason": "late reply: work for round 1 came after 6 s"}]}
+    alone = [moved(n, [0], [2.0 * n - 2], [2.0 * n], plan=p) for n, p in enumerate([late, {}, came, {}], 1)]
+    assert away([*alone, moved(5, [0, 1], [8.0, 8.0], [10.0, 10.0])], 2) == [[], [], [], [1], []]
+
+
 def test_mistakes_are_sentences(known: tuple[Path, Path], tmp_path: Path) -> None:
     short = simulated(tmp_path / "short", rounds=2)
     with pytest.raises(UserError, match="has 2 rounds; to calibrate by, give one with at least 3"):

@@ -1,7 +1,7 @@
 """Records on disk: one schema, one writer, one reader, for runs, studies and real federations."""
 
 from amsfl.record.disk import publish, safe_name, write_atomically
-from amsfl.record.folder import Busy, Lock, holds_record, read_manifest
+from amsfl.record.folder import Lock, check_same, holds_record, read_manifest
 from amsfl.record.run import RunWriter, check_free, create, read_run, reopen
 from amsfl.record.schema import (
     FORMAT,
@@ -21,7 +21,6 @@ from amsfl.record.sums import Damaged, dumps, from_plain, plain, read_sealed, wr
 
 __all__ = [
     "FORMAT",
-    "Busy",
     "Checkpoint",
     "Damaged",
     "Lock",
@@ -37,6 +36,7 @@ __all__ = [
     "TrialRecord",
     "check_free",
     "check_part_count",
+    "check_same",
     "create",
     "dumps",
     "flatten",

@@ -126,6 +126,23 @@ def changed_values(was: JsonMapping, now: JsonMapping) -> dict[str, list[Any]]:
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
+def check_same(manifest: Manifest, made_from: Json, machine: Json, anyway: bool) -> None:
+    """Raise if a resumed run would not find what it began with."""
+    for what, (was, now) in changed_values(manifest.made_from, made_from).items():
+        if sums.dumps(was) != sums.dumps(now):
+            then = "give it the same data, model and costs as before, or start a new run."
+            raise UserError(f"{_change(what, was, now)}; {then}")
+    for what, (was, now) in changed_values(manifest.machine, machine).items():
+        if not anyway:
+            then = "Go on where it began, or pass --anyway, which goes on record."
+            raise UserError(f"{_change(what, was, now)}: it would not end with the same bits. {then}")
+
+
+def _change(what: str, *values: Any) -> str:
+    was, now = (text if len(text) <= 80 else text[:77] + "..." for text in map(repr, values))
+    return f"The run began with {what} {was} and would continue with {now}"
+
+
 def check_free(folder: Path, files: Iterable[str], kinds: Sequence[str], force: bool) -> Manifest | None:
     """A new record may begin here: none is there, or one to be replaced (returned), and no foreign file."""
     if holds_record(folder):

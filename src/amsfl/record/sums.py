@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from zlib import crc32
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from amsfl.core import DiskError
-from amsfl.core.records import Json
+from amsfl.core.records import Array, Json
 from amsfl.record import disk
 
 T = TypeVar("T")
@@ -39,6 +40,15 @@ def _finite(value: Any) -> Any:
 def checksum(value: Any) -> int:
     """A number that stands for plain data, whatever the order of its keys."""
     return crc32(json.dumps(value, sort_keys=True).encode())
+
+
+def checksum_arrays(*arrays: Array) -> str:
+    """A checksum of numbers, their shape and their type."""
+    crc = 0
+    for array in arrays:
+        crc = crc32(f"{array.dtype.str}{array.shape}".encode(), crc)
+        crc = crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, crc)
+    return f"{crc:08x}"
 
 
 def seal(value: Json, indent: int | None = None) -> bytes:

@@ -13,7 +13,7 @@ from amsfl.data import Dataset, Frame
 from amsfl.data.paths import is_table
 from amsfl.engines.models import Model
 from amsfl.privacy.mechanism import check_longer
-from amsfl.record import RoundRecord, fingerprint
+from amsfl.record import RoundRecord, check_same
 from amsfl.settings.custom import split_custom
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.parse import make_config, merge_settings, takes
@@ -152,7 +152,7 @@ def resume(
         check_longer(writer.manifest.settings, private_settings(config), setup.ledgers[0])
         (trial,) = begin(setup)
         machine = provenance.machine(setup, trial.vectors.anchor)
-        fingerprint.check_same(writer.manifest, provenance.made_from(setup), machine, anyway)
+        check_same(writer.manifest, provenance.made_from(setup), machine, anyway)
         done, best = writer.rewind(point), None
         if point:
             trial, best = load_trial(point), from_kept(point)

@@ -5,8 +5,9 @@ simulated one's are virtual. Everything is on one axis: seconds since the run be
 between two rounds included.
 """
 
-import bisect
+from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,11 +15,12 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.record import RoundRecord, RunRecord, read_run
-from amsfl.record.timeline import GONE, absent, busy_times, spans
 from amsfl.settings.parse import refuse_recorded_code
 from amsfl.settings.round_ends import round_end_on_record
 
-LATE = "late"  # how the reasons begin of those who were slow
+# how the reasons begin of real clients that left or could not be reached, and of those who were slow:
+# of one that was not waited for any longer, and when its reply came at last
+GONE, LATE, GIVEN_UP, AT_LAST = "gone", "late", "late: ", "late reply"
 FEWEST = 3  # rounds that say anything
 
 
@@ -86,7 +88,7 @@ def _lags(rounds: Sequence[RoundRecord]) -> list[float]:
     happened = sorted(moved + [came for each in rounds for came in each.arrived])
 
     def since(began: float) -> float:
-        return began - happened[max(bisect.bisect_left(happened, began) - 1, 0)]
+        return began - happened[max(bisect_left(happened, began) - 1, 0)]
 
     return [float(np.median([since(began) for began in each.started])) for each in rounds]
 
@@ -115,9 +117,47 @@ def _failed(each: RoundRecord, real: bool) -> list[int]:
 
 
 def _away(rounds: Sequence[RoundRecord], clients: int) -> list[list[int]]:
-    """Of each round: who was not there, as far as that can be told (record/timeline.py)."""
-    busy = busy_times(spans([each for each in rounds if each.started], 0))
-    return [sorted(absent(each, clients, busy)) for each in rounds]
+    """Of each round: who had left, or was neither asked nor at work where everybody would have been asked."""
+    work = _at_work([each for each in rounds if each.started])
+    overlapping = any(any(each.staleness) for each in rounds)
+    away = []
+    for each in rounds:
+        closed = each.seconds["makespan"]
+        opened = closed - each.round_seconds.get("makespan", 0.0)
+        asked = {*each.cohort, *each.plan.get("planned", {}).get("cohort", []), *_refused(each)}
+        idle = set[int]()
+        for who in {*range(clients)} - asked:
+            begins, latest_ends = work.get(who, ([], []))
+            before = bisect_left(begins, closed)
+            returns = before < len(begins) or not overlapping  # who never does may be at work to the end
+            if returns and not (before and latest_ends[before - 1] > opened):
+                idle.add(who)
+        away.append(sorted(_refused(each, GONE) | idle))
+    return away
+
+
+def _at_work(rounds: Sequence[RoundRecord]) -> dict[int, tuple[list[float], list[float]]]:
+    """By client: when its work began, rising, and the latest end of what had begun by then."""
+    spans: dict[int, list[tuple[float, float]]] = {}
+    for each in rounds:
+        for who, begin, end in [*zip(each.cohort, each.started, each.arrived, strict=True), *each.dropped]:
+            spans.setdefault(int(who), []).append((begin, end))
+    begins = {who: sorted(begin for begin, _ in mine) for who, mine in spans.items()}
+    for place, each in enumerate(rounds):  # nobody can stop a real client: it works on till its reply is in
+        close = each.seconds["makespan"]
+        for who in _refused(each, GIVEN_UP):
+            came = (later for later in rounds[place + 1 :] if who in _refused(later, AT_LAST))
+            asked_again = [begin for begin in begins.get(who, []) if begin >= close][:1]
+            end = min([next(came, rounds[-1]).seconds["makespan"], *asked_again])
+            spans.setdefault(who, []).append((close, end))
+    columns = {who: zip(*sorted(mine), strict=True) for who, mine in spans.items()}
+    return {who: (list(starts), list(accumulate(ends, max))) for who, (starts, ends) in columns.items()}
+
+
+def _refused(each: RoundRecord, why: str = "") -> set[int]:
+    """Real clients that were refused in this round for a reason that begins so."""
+    items = each.plan.get("refused", [])
+    return {int(i["client"]) for i in items if i["client"] is not None and i["reason"].startswith(why)}
 
 
 def _weights(rounds: Sequence[RoundRecord], clients: int) -> list[float] | None:
