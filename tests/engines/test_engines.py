@@ -8,13 +8,15 @@ from hypothesis import strategies as st
 
 import amsfl
 from amsfl import methods, sampling
-from amsfl.core import UserError
+from amsfl.core import Remark, UserError
 from amsfl.data import load, partition
 from amsfl.engines import losses, make, metrics, models, task
 from amsfl.engines.dense import swap_layout
 from amsfl.engines.jax_engine import JaxEngine, cut, width
 from amsfl.engines.memory import check_fits, state_bytes
+from amsfl.engines.numpy_network import NumpyNetwork
 from amsfl.engines.scores import Scores
+from amsfl.record import read_manifest
 from amsfl.simulation import make_config, run_batch
 from amsfl.simulation.components import precision
 from amsfl.simulation.rounds import begin, together
@@ -83,6 +85,7 @@ def test_engines_agree(name):
     [
         {"client_momentum": 0.9, "weight_decay": 0.01, "batches": "shuffled", "method": "scaffold"},
         {"model": "cnn:4", "method": "fedavg", "rounds": 2},
+        {"model": "mlp:8", "method": "fedavg", "class_weights": "balanced"},
         {"method": "fedavg", "transmit": "topk:0.2", "robust": "median", "round_end": "buffer:3"},
         {"method": "fedavg", "epsilon": 8.0, "policy": "fixed", "readings": False},
     ],
@@ -160,8 +163,29 @@ def test_waves_of_a_trial(plan, lanes, overhead):
 
 
 def test_loop_names_client_round_and_step():
-    with pytest.raises(UserError, match=r"Client \d, round \d, step \d"):
-        amsfl.run(**COMMON | {"model": "mlp:8", "lr": 1e200, "method": "fedavg", "engine": "loop"})
+    with pytest.warns(Remark, match=r"Client \d, round \d, step \d"):
+        result = amsfl.run(**COMMON | {"model": "mlp:8", "lr": 1e200, "method": "fedavg", "engine": "loop"})
+    assert result.summary.status == "diverged"
+
+
+def test_a_small_run_that_names_no_engine_takes_numpy(digits, tmp_path):
+    """With the result of jax, to rounding; on record, so that it goes on with the same one."""
+    settings = COMMON | {"model": "mlp:8", "method": "amsfl"}
+    auto, named = amsfl.run(out=tmp_path, **settings), amsfl.run(**settings, engine="jax")
+    assert read_manifest(tmp_path, "run").settings["engine"] == auto.parts.config.engine == "loop"
+    close(auto.params, named.params, 1e-9)
+    large = make_config(settings | {"rounds": 100_000, "engine": "auto"})
+    assert assemble([large]).config.engine == "jax"
+    assert assemble([make_config(settings | {"model": "cnn:2", "engine": "auto"})]).config.engine == "jax"
+
+
+def test_first_models_are_those_of_jax(digits):
+    for spec in ("softmax", "mlp:12-7"):
+        job_ = job(digits, np.float32, spec)
+        init = jax.jit(lambda seed, model=job_.model: task.flat(model.init(jax.random.key(seed))))
+        with jax.enable_x64(False):
+            expected = [init(np.uint32(seed)) for seed in job_.seeds]
+        np.testing.assert_allclose(job_.start(), expected, atol=1e-7)
 
 
 def test_users_own_functions_are_a_model(digits):
@@ -186,28 +210,15 @@ def test_users_own_functions_are_a_model(digits):
         close(found, amsfl.run(model="softmax", **settings).params, 1e-9)
 
 
-def test_gradient_against_numpy_backpropagation(digits):
-    """softmax(x W1 + b1 -> relu -> W2 + b2) by hand: an implementation that shares nothing with jax."""
+def test_gradients_of_numpy_and_of_jax(digits):
+    """Backpropagation by hand, which shares nothing with jax, and as the compiler derives it."""
     job_ = job(digits, spec="mlp:12", trials=1)
-    flat = job_.start()[0]
-    x, y = job_.x[:32], job_.y[:32]
-    tree = job_.unravel(flat)
-    (w1, b1), (w2, b2) = [map(np.asarray, layer) for layer in swap_layout(tree)]
-    hidden = x @ w1 + b1
-    active = np.maximum(hidden, 0)
-    logits = active @ w2 + b2
-    p = np.exp(logits - logits.max(1, keepdims=True))
-    p /= p.sum(1, keepdims=True)
-    error = p.copy()
-    error[np.arange(32), y] -= 1
-    error /= 32
-    back = (error @ w2.T) * (hidden > 0)
-    expected = [x.T @ back, back.sum(0), active.T @ error, error.sum(0)]
+    flat, x, y = job_.start()[0], job_.x[:32], job_.y[:32]
+    loss, expected = NumpyNetwork(job_).gradient(flat, x, y)
     mean = jax.jit(jax.value_and_grad(lambda t: losses.cross_entropy(job_.model.apply(t, x), y).mean()))
-    loss, got = mean(tree)
-    assert float(loss) == pytest.approx(-np.log(p[np.arange(32), y]).mean())
-    for ours, theirs in zip(expected, jax.tree.leaves(swap_layout(got)), strict=True):
-        np.testing.assert_allclose(theirs, ours, atol=1e-12)
+    value, got = mean(job_.unravel(flat))
+    assert float(value) == pytest.approx(loss)
+    np.testing.assert_allclose(task.flat(got), expected, atol=1e-12)
 
 
 def test_distillation_against_numpy():

@@ -8,6 +8,9 @@ from amsfl.engines.task import Task
 from amsfl.methods import Method
 
 ENGINES = ("jax", "loop")
+# of numpy on one core: a client step's calls, arithmetic (flops) a second, and the seconds that jax takes to
+# compile a method's programs and this machine's start of it
+STEP, FLOPS, COMPILING = 3e-4, 5e9, 4.0
 
 devices.configure()  # here, since building a model or a task already starts jax's backend
 
@@ -27,6 +30,21 @@ def make(
     raise UserError(f"Unknown engine {name!r}{nearest(name, ENGINES)}.")
 
 
+def by_size(task: Task, method: Method, steps: float, scored: float, batch: int) -> str:
+    """The engine of a run that names none: loop, where numpy trains sooner than jax compiles.
+
+    `steps`: of all clients, at most; `scored`: rows of all evaluations. Neither the machine's pace nor what
+    its caches hold has a say, so the same settings always take the same engine; a GPU's are always jax.
+    """
+    from jax import default_backend
+
+    from amsfl.engines.numpy_network import takes
+
+    forward = 2 * task.dim
+    seconds = steps * (STEP + 3 * forward * batch / FLOPS) + scored * forward / FLOPS
+    return "loop" if seconds <= COMPILING and takes(task, method) and default_backend() == "cpu" else "jax"
+
+
 __all__ = [
     "ENGINES",
     "Engine",
@@ -36,6 +54,7 @@ __all__ = [
     "Scores",
     "Task",
     "Work",
+    "by_size",
     "make",
     "metrics",
 ]

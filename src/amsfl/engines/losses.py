@@ -1,6 +1,7 @@
 """What a client minimises: cross-entropy, alone or with a teacher (the FedCSDA row), or a number's error."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -34,12 +35,12 @@ def weighted(weights: Sequence[float]) -> RowLoss:
     Its mean is over rows, not over their weights: then clients' losses add up to the loss of all rows,
     whichever classes a client or a minibatch has.
     """
+    return partial(weighted_cross_entropy, tuple(weights))
 
-    def loss(logits: jax.Array, y: jax.Array) -> jax.Array:
-        rows = jax.nn.one_hot(y, logits.shape[-1], dtype=logits.dtype)
-        return -(rows * jnp.asarray(weights, logits.dtype) * jax.nn.log_softmax(logits)).sum(-1)
 
-    return loss
+def weighted_cross_entropy(weights: tuple[float, ...], logits: jax.Array, y: jax.Array) -> jax.Array:
+    rows = jax.nn.one_hot(y, logits.shape[-1], dtype=logits.dtype)
+    return -(rows * jnp.asarray(weights, logits.dtype) * jax.nn.log_softmax(logits)).sum(-1)
 
 
 def squared(outputs: jax.Array, y: jax.Array) -> jax.Array:

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from amsfl.core.records import Array, Json
+from amsfl.engines.numpy_network import loss_and_slope
 from amsfl.engines.task import Task
 
 
@@ -79,21 +78,13 @@ def _errors(errors: Errors, index: int) -> Json:
 def score_logits(task: Task, split: str, outputs: Sequence[Array]) -> Scores:
     """Scores of each model's outputs on a split, in numpy: the reference engine's."""
     y = task.evals[split][1]
+    loss = [loss_and_slope(task.scored, each, y)[0].mean(dtype=np.float64) for each in outputs]
     if not task.classes:
-        loss = [
-            np.asarray(task.scored(jnp.asarray(each), jnp.asarray(y))).mean(dtype=np.float64)
-            for each in outputs
-        ]
         wrong = [each[:, 0].astype(np.float64) - y for each in outputs]
         means = np.array([(np.abs(error).mean(), (error**2).mean()) for error in wrong])
         return Scores(np.array(loss), None, errors(task, split, *means.T))
-    loss, tables = [], []
-    for logits in outputs:
-        likely = logits - jnp.asarray(jax.nn.logsumexp(logits, axis=-1, keepdims=True))
-        loss.append(-np.take_along_axis(np.asarray(likely), y[:, None], 1).mean())
-        tables.append(np.zeros((task.classes, task.classes), np.int64))
-        np.add.at(tables[-1], (y, logits.argmax(-1)), 1)
-    return Scores(np.array(loss), np.stack(tables))
+    cells = [np.bincount(y * task.classes + each.argmax(-1), minlength=task.classes**2) for each in outputs]
+    return Scores(np.array(loss), np.stack(cells).reshape(-1, task.classes, task.classes))
 
 
 def errors(task: Task, split: str, absolute: Array, squared: Array) -> Errors:

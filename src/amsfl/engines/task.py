@@ -1,7 +1,7 @@
 """A learning task as the engines see it: a flat vector, rows in one array, who owns which rows."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +13,7 @@ from amsfl import sampling
 from amsfl.core.records import Tree
 from amsfl.data.dataset import Dataset
 from amsfl.engines import devices, losses
-from amsfl.engines.models import Model
+from amsfl.engines.models import Model, draw, layers
 
 Matrix = np.ndarray[Any, np.dtype[Any]]
 PAGE = 4096
@@ -86,17 +86,21 @@ class Task(NamedTuple):
 
     def start(self) -> Matrix:
         """Initial models, [trials, dim]: drawn in float32, so that they are the same in any precision."""
+        init = self.model.init
+        if isinstance(init, partial) and init.func is layers.zeros:
+            return np.zeros((len(self.seeds), self.dim), self.dtype)
+        if isinstance(init, partial) and init.func is layers.init and draw.is_dense(self.model.layers):
+            return np.stack([draw.drawn(self.model.layers, seed) for seed in self.seeds]).astype(self.dtype)
         with jax.enable_x64(False):
 
             def one(seed: jax.Array) -> jax.Array:
                 return ravel_pytree(self.model.init(jax.random.key(seed)))[0]
 
             # so many in one call: one program serves any number of trials
-            init = devices.jit_small(lambda seeds: jax.lax.map(one, seeds))
+            many = devices.jit_small(lambda seeds: jax.lax.map(one, seeds))
             seeds = sampling.words(self.seeds)
             room = np.resize(seeds, (-(-len(seeds) // TOGETHER), TOGETHER))
-            each = [init(some) for some in room]
-            return np.concatenate(each).astype(self.dtype)[: len(self.seeds)]
+            return np.concatenate([many(some) for some in room]).astype(self.dtype)[: len(self.seeds)]
 
 
 def shard(trials: Sequence[Sequence[Matrix]]) -> Shards:

@@ -445,8 +445,10 @@ class RunConfig(Training):
         1, "score the other splits at every so many evaluations of the hold-out", RECORD, ge=1
     )
     checkpoint_every: int = setting(10, "rounds between checkpoints", RECORD, "later", ge=1)
-    engine: Literal["jax", "loop"] = setting(
-        "jax", "jax, or loop: one client and one step at a time, slow, for debugging", ENGINE
+    engine: Literal["auto", "jax", "loop"] = setting(
+        "auto",
+        "jax: compiled, many clients at once; loop: numpy, one at a time; auto: loop for a small run",
+        ENGINE,
     )
     precision: Literal["float32", "float64", "strict", "tf32", "bf16"] = setting(
         "float32", "precision of arithmetic; strict, tf32, bf16: of products on GPUs (docs/scale.md)", ENGINE

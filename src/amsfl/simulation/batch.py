@@ -46,6 +46,8 @@ def run_batch(
     """
     configs = [each if isinstance(each, RunConfig) else make_config({**each}) for each in trials]
     check_alike(configs)
+    if configs[0].engine == "auto":  # whatever their number: a trial's bits are the same beside others
+        configs = [config.model_copy(update={"engine": "jax"}) for config in configs]
     if own and own.dataset:
         own = own._replace(dataset=check_dataset(own.dataset))
     started = time.perf_counter()

@@ -7,13 +7,14 @@ import numpy as np
 
 from amsfl import clock, data, engines, methods, privacy
 from amsfl.core import Score, UserError, score
+from amsfl.core.algorithm import NUMBERS
 from amsfl.core.scores import UNBALANCED
 from amsfl.data import Dataset
 from amsfl.engines import task
 from amsfl.engines.evaluate import RowScorer, holdout_scorer
 from amsfl.engines.private_gradients import check_rows_apart
 from amsfl.planning import Policy, planner
-from amsfl.planning.memory import PlannerContext, planner_context
+from amsfl.planning.memory import PlannerContext, planner_context, steps_of
 from amsfl.privacy import Ledger, Mechanism
 from amsfl.privacy.client_level import private_sum
 from amsfl.privacy.ledger import NOTHING
@@ -87,6 +88,18 @@ def best_by(config: RunConfig, dataset: Dataset) -> str:
         return config.judge_by
     counts = np.bincount(dataset.evals["holdout"][1])
     return "loss" if counts.max() >= UNBALANCED * counts.sum() else ""
+
+
+def engine_by_size(config: RunConfig, job: task.Task, method: methods.Method, policy: Policy) -> str:
+    """Of a run that names none: by the most steps and scored rows that its settings allow."""
+    rows, cohort = job.shards.size[0], config.cohort or job.shards.size.shape[1]
+    if policy.constant:
+        each = steps_of(config, rows)
+    else:
+        each = np.clip(NUMBERS.passes * rows / config.batch, 2, NUMBERS.steps)
+    steps = config.last_round * cohort * each.mean()
+    scored = config.last_round / config.eval_every * sum(len(y) for _, y in job.evals.values())
+    return engines.by_size(job, method, steps, scored, config.batch)
 
 
 def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> RunSetup:
@@ -169,6 +182,11 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     conditions = [
         conditions_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)
     ]
+    if config.engine == "auto":
+        configs = [
+            each.model_copy(update={"engine": engine_by_size(each, job, method, policy)}) for each in configs
+        ]
+        config = configs[0]
     engine = engines.make(config.engine, job, method, config.batch, reads, room)
     work = work_of(method, policy, job.dim, config.batch)
     claimed = cast.claimed(job.shards.weights)

@@ -28,6 +28,10 @@ def init(parts: tuple[LayerSpec, ...], key: jax.Array) -> Params:
     return tuple(_begun(*each) for each in zip(named, flips(len(named)), keys, strict=True))
 
 
+def zeros(parts: tuple[LayerSpec, ...], key: jax.Array) -> Params:
+    return jax.tree.map(jnp.zeros_like, init(parts, key))  # type: ignore[no-any-return]
+
+
 def apply(parts: tuple[LayerSpec, ...], params: Params, x: jax.Array) -> jax.Array:
     layers = iter(zip(params, flips(len(params)), strict=True))
     saved = x

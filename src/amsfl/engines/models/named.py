@@ -3,9 +3,6 @@
 from functools import partial
 from math import isqrt
 
-import jax
-import jax.numpy as jnp
-
 from amsfl.core import UserError, nearest
 from amsfl.engines.dense import perceptron
 from amsfl.engines.models import layers
@@ -48,9 +45,7 @@ def mlp(name: str, sizes: tuple[int, ...]) -> Model:
     make a random start a wrong and certain one.
     """
     model = _of(name, network.perceptron(sizes))._replace(apply=perceptron)
-    if len(sizes) > 2:
-        return model
-    return model._replace(init=lambda key: jax.tree.map(jnp.zeros_like, model.init(key)))
+    return model if len(sizes) > 2 else model._replace(init=partial(layers.zeros, model.layers))
 
 
 def _of(name: str, parts: tuple[LayerSpec, ...]) -> Model:
