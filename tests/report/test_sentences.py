@@ -5,7 +5,7 @@ from report_example import entry, source, trial
 
 from amsfl.core import UserError
 from amsfl.report.comparison import compare
-from amsfl.report.sentences import answer, base_rates, brackets, notes, scope, verdict
+from amsfl.report.sentences import answer, brackets, notes, scope
 
 FAST = [0.3, 0.7, 0.92, 0.93, 0.93, 0.93]
 SLOW = [0.2, 0.4, 0.5, 0.7, 0.85, 0.92]
@@ -182,35 +182,3 @@ def test_a_target_is_a_share_and_of_a_score_on_record():
         study(entry("a", FAST), target=95)
     with pytest.raises(UserError, match="on record"):
         compare([source(entry("a", FAST))], 3, "mae")
-
-
-def ended(accuracy, auc, counts=(930, 70)):
-    """A summary with a confusion matrix of these classes, all predicted as the first."""
-    splits = {"holdout": {"confusion": [[count, 0] for count in counts], "macro_auc": auc}}
-    return trial([accuracy]).summary._replace(details={"splits": splits})
-
-
-@pytest.mark.parametrize(
-    ("accuracy", "auc", "words"),
-    [
-        (0.95, 0.9, []),
-        (0.93, 0.754, ["Not better", "0.93", "AUC of 0.754", "--score auc", "--class-weights"]),
-        (0.93, 0.55, ["Not better", "--lr"]),
-    ],
-)
-def test_a_run_that_is_not_better_than_the_base_rate(accuracy, auc, words):
-    summary = ended(accuracy, auc)
-    text = verdict(summary, {}, UNEVEN)
-    assert all(word in text for word in words) and bool(text) == bool(words)
-    rates = f"accuracy {accuracy:.4g} beside 0.93 of always predicting the commonest class"
-    assert base_rates(summary, UNEVEN) == rates
-
-
-def test_a_run_that_was_better_says_which_round_predicts():
-    summary = ended(0.93, 0.9)._replace(best={"round": 2, "score": 0.97, "by": "accuracy"})
-    text = verdict(summary, {}, UNEVEN)
-    assert text.startswith("The last round is not better") and "0.97" in text
-    lucky = summary._replace(best={"round": 2, "score": 0.94, "by": "accuracy"})  # within the margin
-    assert verdict(lucky, {}, UNEVEN).startswith("Not better")
-    weighed = verdict(ended(0.93, 0.9), {"class_weights": "balanced"}, UNEVEN)
-    assert "--score auc" in weighed and "--class-weights" not in weighed

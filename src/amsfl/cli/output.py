@@ -1,5 +1,6 @@
 """What commands print: text as it is, whatever it says, and JSON that every reader takes."""
 
+import os
 import sys
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Annotated
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
     from amsfl.data import Dataset
 
+WIDE = 1000
 AsJson = Annotated[bool, Parameter(name="--json", help="print JSON, nothing else")]
 
 
@@ -18,6 +20,9 @@ def screen(stderr: bool = False, width: int | None = None) -> "Console":
     """A console that takes names as they are: [brackets] and :colons: mean nothing to it."""
     from rich.console import Console
 
+    stream = sys.stderr if stderr else sys.stdout
+    if width is None and not stream.isatty() and "COLUMNS" not in os.environ:
+        width = WIDE  # nothing is broken into lines of 80 in a file
     return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
 

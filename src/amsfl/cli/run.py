@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from cyclopts import Parameter
 
 from amsfl.cli import flags
-from amsfl.cli.output import AsJson, describe_data, plain, print_json, say, screen
+from amsfl.cli.output import AsJson, describe_data, print_json, say
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.settings.definitions import ROUNDS_AT_MOST, RunConfig, Training, marked
 
 if TYPE_CHECKING:
-    from amsfl.record import Summary
+    from amsfl.data import Dataset
+    from amsfl.simulation import Result
 
 NAME_AT_MOST = 60  # characters of a data file's name in a folder's
 T = TypeVar("T")
+Verbose = Annotated[
+    bool,
+    Parameter(help="also say how the table was read, what was spent, and how the run compares to FedAvg"),
+]
 Track = Annotated[str, Parameter(help="also send rounds to tensorboard, mlflow, wandb or module:attribute")]
 
 
@@ -35,6 +40,7 @@ def run(
     ] = None,
     force: Annotated[bool, Parameter(help="overwrite a run in that folder")] = False,
     track: Track = "",
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Train one federated model on a virtual clock and leave a record of every round.
@@ -56,13 +62,13 @@ def run(
                 out=where,
                 force=force,
                 watch=watch,
-                before=None if as_json else partial(describe_data, partition=checked.partition),
+                before=None if as_json else partial(_describe, verbose, checked.partition),
                 track=track,
                 **settings,
             ),
             where,
         )
-    _print(result.summary, where, as_json)
+    _print(result, where, as_json, verbose)
 
 
 @flags.takes(RunConfig, only=(*marked(RunConfig, "later"), *marked(RunConfig, "own")))
@@ -75,6 +81,7 @@ def resume(
         bool, Parameter(help="continue where the bits will not be the same; the record says so")
     ] = False,
     track: Track = "",
+    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Continue a run that was stopped; it ends with the same bits as one that was not stopped.
@@ -92,7 +99,13 @@ def resume(
         result = _interruptible(
             lambda: simulation.resume(folder, watch=watch, anyway=anyway, track=track, **settings), folder
         )
-    _print(result.summary, folder, as_json)
+    _print(result, folder, as_json, verbose)
+
+
+def _describe(verbose: bool, partition: str, data: "Dataset") -> None:
+    """How a table was read is said on request; its remarks are counted at the end."""
+    if verbose:
+        describe_data(data, partition)
 
 
 def new_folder(config: Training) -> Path:
@@ -119,11 +132,20 @@ def _interruptible(work: Callable[[], T], folder: Path) -> T:
         raise SystemExit(130) from None
 
 
-def _print(summary: "Summary", folder: Path, as_json: bool) -> None:
+def _print(result: "Result", folder: Path, as_json: bool, verbose: bool) -> None:
+    from amsfl.cli import ending
+    from amsfl.record import read_manifest
+
+    summary = result.summary
     if as_json:
         print_json(summary._asdict())
     else:
-        _sentences(summary, folder)
+        for line in ending.details(summary) if verbose else ():
+            say(line)
+        recipe = result.parts.data.recipe
+        remarks = 0 if recipe is None or verbose else len(recipe.remarks)
+        for line in ending.lines(summary, result.rounds, folder, read_manifest(folder, "run"), remarks):
+            say(line)
     if summary.rounds == ROUNDS_AT_MOST:
         say(f"amsfl: stopped after {ROUNDS_AT_MOST:,} rounds, the most that a run does.", stderr=True)
     if summary.status == "diverged":
@@ -133,55 +155,3 @@ def _print(summary: "Summary", folder: Path, as_json: bool) -> None:
             stderr=True,
         )
         raise SystemExit(1)
-
-
-def _sentences(summary: "Summary", folder: Path) -> None:
-    from amsfl.core.scores import describe_scores
-    from amsfl.record import read_manifest
-    from amsfl.report.sentences import base_rates, verdict
-    from amsfl.simulation.against_fedavg import sentence
-
-    out = screen()
-    if summary.note:
-        out.print(plain(summary.note), style="yellow")
-    spent = f"{(summary.bytes_up + summary.bytes_down) / 1e6:.4g} MB"
-    spent += "" if summary.joules is None else f", {summary.joules:.4g} J"
-    spent += "" if summary.cost is None else f", cost {summary.cost:.4g}"
-    out.print(
-        plain(f"{summary.method} on {summary.data}: {summary.rounds} rounds, ")
-        + f"{summary.virtual_seconds:.1f} virtual seconds ({summary.clock} clock), "
-        f"{sum(summary.steps.values())} client steps, {spent}"
-    )
-    for split, scores in summary.metrics.items():
-        out.print(f"  {plain(split):8} {describe_scores(scores)}")
-    if summary.best:
-        best = summary.best
-        out.print(
-            f"  best     round {best['round']}, {plain(best['by'])} {best['score']:.4g} of the hold-out: the "
-            "model that predicts"
-        )
-    made = read_manifest(folder, "run")
-    if rates := base_rates(summary, made.about["data"]):
-        out.print(f"  base     {rates}")
-    if poor := verdict(summary, made.settings, made.about["data"]):
-        out.print(poor, style="yellow")
-    if summary.target is not None:
-        reached = summary.seconds_to_target
-        out.print(
-            plain(f"  target {'' if summary.score == 'accuracy' else summary.score + ' '}{summary.target}: ")
-            + (
-                f"reached after {reached:.1f} s, round {summary.rounds_to_target}"
-                if reached is not None
-                else "not reached"
-            )
-        )
-    if summary.epsilon:
-        most = max(summary.epsilon, key=lambda name: summary.epsilon[name])
-        out.print(
-            f"  epsilon  {summary.epsilon[most]:.3g} at most ({plain(most)}); of each client in the record"
-        )
-    if saved := sentence(summary.verdict):
-        out.print(f"  verdict  {saved}", soft_wrap=True)
-    out.print(f"  record   {plain(str(folder))}", soft_wrap=True)
-    if summary.data.startswith(("csv:", "table:")) and summary.status == "finished":
-        out.print(f"  predict  amsfl predict {plain(str(folder))} NEW_ROWS.csv", soft_wrap=True)

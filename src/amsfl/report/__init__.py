@@ -1,5 +1,11 @@
 """Tables, figures and one page from records on disk; trains nothing."""
 
-from amsfl.report.page import write
+from typing import Any
 
-__all__ = ["write"]
+
+def __getattr__(name: str) -> Any:
+    if name == "write":  # pandas takes half a second to import, which sentences of a run do without
+        from amsfl.report.page import write
+
+        return write
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

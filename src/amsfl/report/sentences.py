@@ -7,21 +7,11 @@ the same numbers.
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from amsfl.core.records import Json
-from amsfl.core.scores import NUMBERS, UNBALANCED, recorded_score
-from amsfl.record import Summary
-from amsfl.report.read import judged
-from amsfl.report.statistics import (
-    CHANCE_AUC,
-    ENOUGH,
-    SURE,
-    auc_margin,
-    chance_margin,
-    class_counts,
-    constant_score,
-)
+from amsfl.core.scores import UNBALANCED
+from amsfl.report.statistics import ENOUGH, SURE
 from amsfl.report.text import differing, listed, plural, with_article
 
 if TYPE_CHECKING:
@@ -34,57 +24,6 @@ SAME = 0.005  # of an accuracy: scores that are nowhere further apart are the sa
 EXACT = 1e-4  # of a number's error or R², its share
 # settings that may differ in a comparison
 CHOICES = {"model": "model", "cohort": "clients a round", "batch": "rows a step", "precision": "precision"}
-
-
-class Standing(NamedTuple):
-    """A run's score on rows that nobody trains on, beside that of a constant prediction."""
-
-    title: str
-    value: float
-    base: float
-    margin: float  # above the base, what chance explains
-    better: bool
-    predicted: str  # every time, for the base
-
-
-def standing(summary: Summary, data: Json) -> Standing | None:
-    """By the score that the run goes by; `data` is what its record says of the data."""
-    score = recorded_score(summary.score, data.get("classes") or ())
-    value = score.of(judged(summary.metrics).get("holdout", {}))
-    base = constant_score(score, data)
-    if value is None or base is None:
-        return None
-    margin = chance_margin(score, base, (data.get("eval_rows") or {}).get("holdout", 0), summary.details)
-    predicted = "the mean" if score.name in NUMBERS else "the commonest class"
-    return Standing(score.title, value, base, margin, score.gain(value, base) > margin, predicted)
-
-
-def base_rates(summary: Summary, data: Json) -> str:
-    """A run's score beside that of a constant prediction; empty where they are not on record."""
-    found = standing(summary, data)
-    if found is None:
-        return ""
-    return f"{found.title} {found.value:.4g} beside {found.base:.4g} of always predicting {found.predicted}"
-
-
-def verdict(summary: Summary, settings: Json, data: Json) -> str:
-    """One sentence for a run that is not better than the base rate; empty for one that is."""
-    found, best = standing(summary, data), summary.best or {}
-    if found is None or found.better:
-        return ""
-    rates = f"{found.title} {found.value:.3g}, base rate {found.base:.3g} ± {found.margin:.2g}"
-    if best.get("by") == found.title and abs(best["score"] - found.base) > found.margin:
-        return (
-            f"The last round is not better than always predicting {found.predicted} ({rates}). The best "
-            f"round, which predicts, is: {best['score']:.3g}."
-        )
-    text = f"Not better than always predicting {found.predicted}: {rates}."
-    counts = class_counts(summary.details)
-    auc = summary.details.get("splits", {}).get("holdout", {}).get("macro_auc")
-    if auc is not None and found.title != "AUC" and auc - CHANCE_AUC > auc_margin(counts):
-        advice = ranking_advice(max(counts) / sum(counts), settings)
-        return f"{text} Its AUC of {auc:.3g} is above chance: {advice}."
-    return f"{text} Train longer, or try another --lr."
 
 
 def ranking_advice(base: float, settings: Json) -> str:
