@@ -28,6 +28,7 @@ FLAGS = {
     "xla_gpu_enable_triton_gemm": "false",
 }
 if "jax" not in sys.modules:
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA's own alarms, of which no user can do anything
     for name, value in FLAGS.items():
         if name not in (flags := os.environ.get("XLA_FLAGS", "")):
             os.environ["XLA_FLAGS"] = f"{flags} --{name}={value}".strip()

@@ -63,9 +63,8 @@ class JaxEngine:
         self.workers = workers or (devices.cores() if self.cpu else len(self.devices))
         self.overhead, widest = costs_of_a_step(task, batch)
         self.light = widest > 1
-        self.usual = cohort or clients
         if self.cpu:
-            self.lanes = width(-(-self.usual // CORES), self.overhead, widest)
+            self.lanes = width(-(-(cohort or clients) // CORES), self.overhead, widest)
         else:
             self.lanes = room_for(lane_bytes(task, method, batch), LANES)
         rows = DeviceRows(task.x, task.y, task.shards.order)
@@ -101,7 +100,7 @@ class JaxEngine:
             waves = [
                 Wave(np.where(jobs < 0, -1, jobs + end - len(work.client)), np.array([place]))
                 for place, (work, end) in enumerate(zip(asked, ends.tolist(), strict=True))
-                for jobs in cut(work.steps, self.lanes, self.overhead, self.usual)
+                for jobs in cut(work.steps, self.lanes, self.overhead)
             ]
         else:
             waves = side_by_side(asked, self.lanes, len(self.devices))
@@ -231,17 +230,16 @@ def summed(uploads: Upload, share: Array, sums: Array) -> Upload:
     return total
 
 
-def cut(steps: Array, lanes: int, overhead: float, usual: int) -> list[Array]:
+def cut(steps: Array, lanes: int, overhead: float) -> list[Array]:
     """A trial's jobs in waves of `lanes`, neighbours in length, the longest first; one by one where these
-    are too unequal to share. The last wave of a usual cohort is as narrow as it may be, others are filled up:
-    every width is a program."""
+    are too unequal to share. The last wave is filled up: every width is a program, and compiling one takes
+    longer than the empty lanes of a thousand rounds."""
     order = np.argsort(-steps, kind="stable")
     lengths = steps[order]
     shared = lengths[::lanes].sum() * (lanes + overhead)
     if lanes == 1 or len(steps) == 1 or shared > SURELY * lengths.sum() * (1 + overhead):
         lanes = 1
-    if len(order) != usual:
-        order = np.concatenate([order, np.full(-len(order) % lanes, -1)])
+    order = np.concatenate([order, np.full(-len(order) % lanes, -1)])
     return [order[place : place + lanes] for place in range(0, len(order), lanes)]
 
 
