@@ -24,13 +24,13 @@ def client_steps(job: str) -> int:
     return JOBS[job].rounds * JOBS[job].cohort * JOBS[job].steps
 
 
-def export(job: str, data_dir: str, path: Path) -> None:
+def export(job: str, path: Path) -> None:
     """Rows in client order with offsets, the hold-out, the network, its initial weights, the settings.
 
     Weights are w0, b0, w1, ... with axes the other way round from torch's: a dense one [inputs, outputs].
     """
     own = JOBS[job]
-    data = load(own.data, data_dir=data_dir or None, seed=0)
+    data = load(own.data, seed=0)
     parts = partition("dirichlet:0.5", data.y, own.clients, 0)
     order = np.concatenate(parts)
     x, y = data.evals["holdout"]

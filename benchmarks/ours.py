@@ -1,6 +1,6 @@
 """Our side of a job: client steps a second of plain FedAvg, by amsfl's public functions alone.
 
-    python benchmarks/ours.py --job A --data-dir DIR
+    python benchmarks/ours.py --job A
     python benchmarks/ours.py --job A --trials 2000        trials side by side, as on a GPU
     python benchmarks/ours.py --job A --set clients=1000 --set model=mlp:512 --set method=amsfl
 
@@ -74,7 +74,6 @@ def measure(job: Job, data: Any, repeat: int = 3, trials: int = 1, **more: str) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--job", choices=JOBS, default="A")
-    parser.add_argument("--data-dir", help="folder with the NSL-KDD files")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--trials", type=int, default=1)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="of a job or a run")
@@ -83,7 +82,7 @@ def main() -> None:
     job = JOBS[given.job]
     of_job = {name: own.pop(name) for name in Job._fields if name in own}
     job = job._replace(**{name: type(getattr(job, name))(value) for name, value in of_job.items()})
-    data = load(job.data, data_dir=given.data_dir)
+    data = load(job.data)
     print(json.dumps({"job": given.job} | measure(job, data, given.repeat, given.trials, **own)))
 
 

@@ -1,6 +1,6 @@
 """One job on ours and on every peer, each in a virtual environment of its own, one after another.
 
-    python benchmarks/run.py --job A --job B --data-dir nslkdd --out results.json
+    python benchmarks/run.py --job A --job B --out results.json
     python benchmarks/run.py --peers ours,before --before ../checkout-of-an-earlier-commit --passes 5
 
 Prints a Markdown table with ratios measured in this run. Nothing else should run on the machine meanwhile.
@@ -63,7 +63,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--here", action="store_true", help="all in this environment, which has what they need"
     )
-    parser.add_argument("--data-dir", default="", help="folder with the NSL-KDD files")
     parser.add_argument("--out", type=Path, help="JSON to write")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions; the best one counts")
     parser.add_argument("--passes", type=int, default=1, help="turns of everybody; the best counts")
@@ -72,7 +71,6 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--timeout", type=float, default=600, help="seconds a peer may take on a job")
     given = parser.parse_args()
-    given.data_dir = str(Path(given.data_dir).resolve()) if given.data_dir else ""
     if given.before:
         PEERS["before"] = PEERS["ours"]._replace(title="amsfl before", source=given.before.resolve())
     return given
@@ -97,7 +95,6 @@ def run(peer: Peer, given: argparse.Namespace, job: str, exported: Path, repeat:
     ours = peer.script == "ours.py"
     if ours:
         words = [str(HERE / peer.script), "--job", job]
-        words += ["--data-dir", given.data_dir] if given.data_dir else []
     else:
         words = [str(HERE / "peers" / peer.script), str(exported), str(model), *peer.more]
     try:
@@ -170,7 +167,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for job in given.job or [*JOBS]:
             exported = Path(folder) / f"job-{job}.npz"
-            export(job, given.data_dir, exported)
+            export(job, exported)
             outcome[job] = measured(given, job, exported)
             text.append(f"**Job {job}**\n\n{table(outcome[job])}")
     print("\n\n".join(text))

@@ -20,8 +20,8 @@ Every setting is a flag of `amsfl run` and `compare` or `deploy`, a key of TOML 
 Flower's run-config, and a keyword of `amsfl.run` or `server_app`. `--help` shows those that most people need,
 `--help-all` all of them.
 
-- `options` and `policy_options` are repeated on the command line (`--option mu=0.1`), and are tables in TOML
-  (`[options]`) and dicts in Python.
+- `options` are repeated on the command line (`--option mu=0.1`), and are a table in TOML
+  (`[options]`) and a dict in Python.
 - `method`, `policy`, `robust`, `transmit` and `round_end` name what `amsfl methods` lists, or
   something of your own as `module:attribute`; in Python they may be objects.
 - Values out of bounds, unknown names and settings of another kind of run are refused. A setting without

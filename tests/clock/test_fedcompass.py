@@ -20,7 +20,6 @@ COMMON = SMALL | {
     "steps": 10,
     "clients": 3,
     "method": "fedcompass",
-    "staleness": "poly:0.5",
 }
 JOIN = fedcompass(0.2)
 

@@ -26,7 +26,7 @@ ENDS = {
     "all": round_end("all"),
     "deadline": round_end("deadline:1.9"),
     "a deadline that nobody meets": round_end("deadline:0.3"),
-    "late work is dropped": round_end("deadline:1.9")._replace(late="drop"),
+    "late work is dropped": round_end("deadline:1.9,drop"),
     "quorum": round_end("quorum:3"),
     "a share of the cohort": round_end("quorum:0.5", cohort=len(SECONDS)),
     "buffer": round_end("buffer:2"),

@@ -79,13 +79,9 @@ def test_a_folder_without_tables_is_called_so(tmp_path: Path) -> None:
             read(str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("source", "option", "whose"),
-    [("digits", {"binary": True}, "nslkdd"), ("nslkdd-synth", {"label": "y"}, "table")],
-)
-def test_settings_of_another_source_are_refused(source: str, option: dict[str, object], whose: str) -> None:
-    with pytest.raises(UserError, match=whose):
-        load(source, **option)  # type: ignore[arg-type]
+def test_settings_of_tables_are_refused_elsewhere() -> None:
+    with pytest.raises(UserError, match="--label is for a table, and 'digits' is none"):
+        load("digits", label="y")
 
 
 def test_catalogue_names_what_load_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
@@ -111,7 +107,6 @@ def test_synth_has_the_schema_and_the_class_shares() -> None:
         assert x.shape[1] == 122 and x.min() >= 0 and x.max() <= 1
         onehot = x[:, len(NUMERIC) :]
         assert (onehot.sum(axis=1) == len(VOCABULARY)).all()  # every word is in the vocabulary
-    assert set(load("nslkdd-synth", binary=True).y) == {0, 1}
 
 
 def test_synth_raw_rows_are_reproducible_and_the_test_split_shows_new_attacks() -> None:
@@ -151,7 +146,7 @@ def test_offline_falls_back_to_synth_and_says_so(monkeypatch: pytest.MonkeyPatch
     data = load("nslkdd")
     assert data.name == "nslkdd-synth" and data.synthetic and "\n" not in data.note
     assert "could not be downloaded" in data.note and NOTE in data.note
-    with pytest.raises(UserError, match=r"KDDTrain\+\.txt is not on this machine.*--data-dir"):
+    with pytest.raises(UserError, match=r"KDDTrain\+\.txt is not on this machine.*--data nslkdd:FOLDER"):
         load("nslkdd", allow_synthetic=False)
     with pytest.raises(nslkdd.Unavailable):
-        nslkdd.load_nslkdd()
+        nslkdd.load_nslkdd("", 0.2, 0)

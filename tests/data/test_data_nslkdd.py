@@ -82,11 +82,10 @@ def test_unknown_words_are_zeros_and_values_beyond_the_range_are_cut() -> None:
     assert x[1, FEATURES.index("count")] == 1
 
 
-def test_labels_five_and_binary() -> None:
+def test_five_classes() -> None:
     names = ["normal", "mailbomb", "saint", "named", "xterm"]
     rows = RawTraffic(np.zeros((5, 38), np.float32), np.full((5, 3), "SF"), np.array(names))
     assert labels(rows).tolist() == [0, 1, 2, 3, 4]
-    assert labels(rows, binary=True).tolist() == [0, 1, 1, 1, 1]
 
 
 def test_rows_without_a_score_are_fine() -> None:
@@ -94,7 +93,7 @@ def test_rows_without_a_score_are_fine() -> None:
 
 
 def test_plain_and_gzipped_from_a_named_folder(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = load("nslkdd", data_dir=str(small))
+    data = load(f"nslkdd:{small}")
     assert list(data.evals) == ["holdout", "test"] and data.classes == CLASSES
     assert np.bincount(data.y).tolist() == [3] * 5 and data.evals["test"][1].tolist() == [0, 1, 2, 3, 4]
     monkeypatch.setenv("AMSFL_DATA_DIR", str(small))
@@ -121,15 +120,15 @@ def test_the_cache_is_filled_by_the_mirror_once(small: Path, monkeypatch: pytest
 
 
 def test_a_named_folder_without_the_files_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"--data-dir is .* not hold KDDTrain\+\.txt and KDDTest\+\.txt"):
-        load("nslkdd", data_dir=str(tmp_path))
+    with pytest.raises(UserError, match=r"names the folder .* not hold KDDTrain\+\.txt and KDDTest\+\.txt"):
+        load(f"nslkdd:{tmp_path}")
 
 
 def test_wrong_content_names_file_and_both_hashes(small: Path) -> None:
     (small / "KDDTrain+.txt").write_bytes(text(ROW))
     found = hashlib.sha256(text(ROW)).hexdigest()
     with pytest.raises(UserError) as error:
-        load("nslkdd", data_dir=str(small))
+        load(f"nslkdd:{small}")
     for part in ("KDDTrain+.txt", found, nslkdd.SHA256["KDDTrain+.txt"]):
         assert part in str(error.value)
 
@@ -138,7 +137,7 @@ def test_damaged_gzip_is_an_error(small: Path) -> None:
     whole = (small / "KDDTest+.txt.gz").read_bytes()
     (small / "KDDTest+.txt.gz").write_bytes(whole[:-20])
     with pytest.raises(UserError, match=r"KDDTest\+\.txt\.gz cannot be read"):
-        load("nslkdd", data_dir=str(small))
+        load(f"nslkdd:{small}")
 
 
 @real
@@ -155,10 +154,3 @@ def test_facts_of_the_real_files() -> None:
         assert split.min() == 0 and split.max() == 1
         assert (split[:, 38:].sum(axis=1) == 3).all()  # every word of both files is in the vocabulary
     assert not data.synthetic and data.note == ""
-
-
-@real
-def test_real_binary_labels() -> None:
-    data = load("nslkdd", binary=True)
-    assert data.classes == ("normal", "attack")
-    assert np.bincount(data.evals["test"][1]).tolist() == [9711, 22544 - 9711]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from amsfl.core import UserError
 from amsfl.data import partition
-from amsfl.data.partition import ENOUGH, skew_features
+from amsfl.data.partition import ENOUGH
 
 alphas = st.floats(1e-4, 1e4).map(lambda a: f"{a:.6f}".rstrip("0") + "0")
 specs = st.one_of(
@@ -172,16 +172,3 @@ def test_labels_gives_everybody_so_many_classes_and_shares_them_evenly(
     assert ((held > 0).sum(1) == count).all()
     for own in held.T:  # even, to a row
         assert np.ptp(own[own > 0]) <= 1
-
-
-def test_features_differ_from_client_to_client() -> None:
-    x = np.random.default_rng(0).standard_normal((4000, 5)).astype(np.float32)
-    parts = partition("iid", np.arange(4000) % 2, 4, 0)
-    noisy, scaled = (skew_features(spec, x, parts, 0) for spec in ("noise:3", "scale:8"))
-    for client, rows in enumerate(parts):
-        assert (noisy[rows] - x[rows]).std() == pytest.approx(client, abs=0.1)  # 0 to 3 in equal steps
-        np.testing.assert_allclose(scaled[rows], x[rows] * 2.0**client, rtol=1e-6)  # 1 to 8 in equal ratios
-    assert (skew_features("noise:3", x, parts, 0) == noisy).all()
-    for wrong in ("noise", "noise:-1", "blur:2"):
-        with pytest.raises(UserError, match=r"noise:0\.1"):
-            skew_features(wrong, x, parts, 0)

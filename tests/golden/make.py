@@ -44,11 +44,10 @@ RUNS: dict[str, dict[str, Any]] = {
     "fedasync": LATE | {"method": "fedasync"},
     "fedcompass": LATE | {"method": "fedcompass"},
     "deadline": LATE | {"method": "fedavg", "round_end": "deadline:0.2"},
-    "deadline, late work dropped, fedprox": LATE
-    | {"method": "fedprox", "round_end": "deadline:0.3", "late": "drop"},
+    "deadline, late work dropped, fedprox": LATE | {"method": "fedprox", "round_end": "deadline:0.3,drop"},
     "quorum": LATE | {"method": "fedavg", "round_end": "quorum:3"},
     "quorum, late work dropped, scaffold, jax": LATE
-    | {"method": "scaffold", "round_end": "quorum:0.6", "late": "drop", "engine": "jax"},
+    | {"method": "scaffold", "round_end": "quorum:0.6,drop", "engine": "jax"},
     "clients that come, go and fail": LATE
     | {"method": "fedavg", "availability": "chain:6,3", "failure": 0.2, "jitter": 0.3},
     "median against two attackers": SOFTMAX

@@ -100,13 +100,6 @@ def test_rivals_are_told_what_the_run_knows():
     assert fedavg_round - COSTS.step_seconds.max() <= decision.predicted_seconds <= fedavg_round * (1 + 1e-9)
 
 
-def test_the_users_own_policy_options_go_first():
-    *_, decision = after(0, method="fedavg", policy="fixed", policy_options={"steps": 3})
-    assert decision.steps.tolist() == [3] * 5
-    with pytest.raises(UserError, match=r"no setting 'stps' \(did you mean 'steps'\?\)"):
-        after(0, method="fedavg", policy="fixed", policy_options={"stps": 3})
-
-
 def test_the_rate_is_the_methods_or_the_users():
     for name, own in (("amsfl", 0.5), ("amsfl-steps", 0.05), ("fedavg", 0.05)):
         assert after(0, method=name)[2].lr == own and after(0, method=name, lr=0.3)[2].lr == 0.3

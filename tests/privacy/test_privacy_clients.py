@@ -1,13 +1,11 @@
-"""Whole clients kept private: what one can move, the noise, the adaptive clip, the book, and refusals."""
+"""Whole clients kept private: what one can move, the noise, the book, and refusals."""
 
 import numpy as np
 import pytest
 from federation_small import own_data
 
 import amsfl
-from amsfl import methods
 from amsfl.core import Upload, UserError
-from amsfl.privacy import PrivacySettings, protect_clients
 from amsfl.privacy.client_level import private_sum
 from amsfl.simulation.recorded_disclosure import leaves_of
 
@@ -18,31 +16,21 @@ GIVEN = {"method": "fedavg", "model": "softmax", "clients": 12, "cohort": 6, "ro
 GIVEN |= {"steps": 2, "privacy": "client", "epsilon": 8.0, "partition": "quantity:1", "delta": 1e-3}
 
 
-def guarded(method, clip, noise, part, clients, quantile):
-    settings = PrivacySettings(clip=clip, clip_quantile=quantile)
-    return protect_clients(method, private_sum(settings, noise, part, clients))
-
-
-def silent(size):
-    return np.zeros(size)
-
-
-def summed(method, deltas, weights, draw=silent, largest=0.5, clip=1.0):
+def summed(deltas, weights, noise=2.0, clip=1.0, draw=np.zeros):
+    """Of a quarter of all clients, of whom the largest has half of the rows."""
     uploads = Upload(deltas, deltas[:, :0], (deltas**2).sum(1))
-    return method.private_clients.apply(uploads, weights, np.array([clip]), largest, draw)
+    return private_sum(clip, noise, 0.25).apply(uploads, weights, 0.5, draw)
 
 
 def test_one_client_moves_the_sum_by_its_share_of_the_clip():
     """w C / q at most, however long its delta, also where it is no number; a short one is left whole."""
-    method = guarded(methods.make("fedavg"), 1.0, 2.0, 0.25, 40, 0.0)
     rng = np.random.default_rng(0)
     deltas, weights = rng.normal(size=(5, 7)), np.array([0.1, 0.05, 0.3, 0.2, 0.1])
     for length in (1e-3, 1.0, 1e6, np.inf):
         other = deltas.copy()
         other[2] = deltas[2] / np.linalg.norm(deltas[2]) * length
         with np.errstate(invalid="ignore"):
-            whole, _ = summed(method, other, weights)
-            without, _ = summed(method, other, weights * (np.arange(5) != 2))
+            whole, without = (summed(other, each) for each in (weights, weights * (np.arange(5) != 2)))
         moved = np.linalg.norm(whole.delta - without.delta)
         expected = 0.3 * min(length, 1) / 0.25 if np.isfinite(length) else 0.0
         assert moved == pytest.approx(expected, rel=1e-9)
@@ -50,27 +38,14 @@ def test_one_client_moves_the_sum_by_its_share_of_the_clip():
 
 def test_the_noise_goes_by_the_largest_share_of_all():
     """z C max w / q a number: 2 x 3 x 0.5 / 0.25 = 12; nobody in the cohort changes that."""
-    method = guarded(methods.make("fedavg"), 3.0, 2.0, 0.25, 40, 0.0)
     draw = np.random.default_rng(1).standard_normal
-    total, server = summed(method, np.zeros((2, 100_000)), np.array([0.1, 0.2]), draw, clip=3.0)
+    total = summed(np.zeros((2, 100_000)), np.array([0.1, 0.2]), clip=3.0, draw=draw)
     assert total.delta.std() == pytest.approx(12, rel=0.02)
-    assert server == pytest.approx([3.0])
-
-
-def test_the_clip_finds_its_quantile():
-    """Lengths uniform on [0, 10], quantile 0.3, no noise on purpose: the clip comes to rest near 3."""
-    method = guarded(methods.make("fedavg"), 0.1, 1.0, 0.5, 200, 0.3)
-    rng, clip = np.random.default_rng(2), 0.1
-    for _ in range(150):
-        deltas = np.zeros((100, 3))
-        deltas[:, 0] = rng.uniform(0, 10, 100)
-        clip = summed(method, deltas, np.full(100, 0.005), clip=clip)[1][-1]
-    assert clip == pytest.approx(3, abs=0.6)
 
 
 def test_the_book_is_dp_accountings_and_engines_agree(tmp_path):
-    """A Poisson cohort each round, epsilon of rounds; also with an adaptive clip, in both engines."""
-    given = GIVEN | {"clip_quantile": 0.5, "precision": "float64", "dataset": own_data()}
+    """A Poisson cohort each round, epsilon of rounds; in both engines."""
+    given = GIVEN | {"precision": "float64", "dataset": own_data()}
     given |= {"noise": 2.0, "epsilon": None}
     one, two = (amsfl.run(engine=each, out=tmp_path / each, **given) for each in ("jax", "loop"))
     np.testing.assert_allclose(one.params, two.params, atol=1e-5)
@@ -97,7 +72,6 @@ def test_a_noise_of_ones_own_ends_the_run_when_epsilon_is_spent():
 REFUSED = {
     "two vectors": ({"method": "scaffold"}, "more than a delta"),
     "by steps": ({"method": "fednova"}, "more than a delta"),
-    "readings": ({"readings": True}, "readings"),
     "plans": ({"policy": "price"}, "readings"),
     "rules": ({"robust": "median"}, "not known"),
     "FedExP": ({"extrapolation": 4.0}, "not known"),

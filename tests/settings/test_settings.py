@@ -69,8 +69,8 @@ def test_studies_leave_out_what_they_set_themselves():
 
 
 def test_settings_of_another_group_are_refused():
-    with pytest.raises(UserError, match="'give_up' is about real clients, and this is a simulation"):
-        make_config({"give_up": 3.0})
+    with pytest.raises(UserError, match="'poll' is about real clients, and this is a simulation"):
+        make_config({"poll": 3.0})
     with pytest.raises(UserError, match="'engine' is about simulations, and here real clients train"):
         serve_config({"engine": "loop"})
     for key, value in {"loss": "absolute", "class_weights": "balanced"}.items():
@@ -128,7 +128,6 @@ def remarked(settings):
         ({"steps": 10}, "the policy price chooses them"),
         ({"policy": "fill", "budget": 2.0, "steps": 3}, "the policy fill chooses them"),
         ({"method": "fedavg", "budget": 2.0}, "the policy fixed does not look at it"),
-        ({"data": "digits", "data_dir": "/tmp"}, "'data_dir' has no effect"),
         ({"stop_at_target": False}, "there is no target"),
         ({"target": 1.0}, f"after {ROUNDS_TO_TARGET:,} rounds"),
     ],

@@ -136,7 +136,7 @@ def test_asynchronous_runs_against_a_heap(tmp_path: Path, count, staleness):
     """Speeds without ties; every upload counts by its age, in shares of the data within the buffer."""
     path = tmp_path / "sites.csv"
     path.write_text("step_seconds\n0.1\n0.173\n0.31\n0.0457\n0.22\n")
-    changes = {"profile": str(path), "round_end": f"buffer:{count}", "staleness": staleness, "rounds": 15}
+    changes = {"profile": str(path), "round_end": f"buffer:{count},{staleness}", "rounds": 15}
     config = make_config(COMMON | changes)
     with precision(config):
         parts = assemble([config], CustomParts(dataset=DATA))
@@ -151,7 +151,7 @@ def test_asynchronous_runs_against_a_heap(tmp_path: Path, count, staleness):
     "changes",
     [
         {"round_end": "quorum:3"},
-        {"round_end": "quorum:2", "cohort": 4, "clients": 9, "late": "drop"},
+        {"round_end": "quorum:2,drop", "cohort": 4, "clients": 9},
         {"round_end": "deadline:0.2", "method": "amsfl"},
         {"round_end": "buffer:2", "cohort": 4, "clients": 9, "transmit": "topk:0.5"},
         {"round_end": "buffer:2", "engine": "jax", "precision": "float32"},
@@ -187,11 +187,12 @@ def test_what_stale_work_counts():
         ({"round_end": "qorum:3"}, "Unknown round end 'qorum'"),
         ({"round_end": "quorum"}, "'quorum' needs clients"),
         ({"round_end": "deadline:-1"}, "write its seconds"),
-        ({"staleness": "hinge:1"}, "write hinge:10/4"),
+        ({"round_end": "quorum:2,hinge:1"}, "write hinge:10/4"),
+        ({"round_end": "all,drop"}, "no work to drop"),
         ({"round_end": "quorum:3", "clock": "sum"}, "add --clock makespan"),
         ({"round_end": "buffer:6"}, "waits for 6 clients, and 5 are under way at a time"),
         ({"round_end": "buffer:2", "method": "scaffold"}, "SCAFFOLD needs everyone's work on the newest"),
-        ({"round_end": "quorum:2", "method": "feddyn"}, "with --late drop"),
+        ({"round_end": "quorum:2", "method": "feddyn"}, "quorum:3,drop"),
         ({"round_end": "quorum:2", "local_accuracy": True}, "own models are scored at the end of a whole"),
     ],
 )
@@ -203,7 +204,7 @@ def test_what_makes_no_sense_is_a_sentence(changes, sentence):
 def test_methods_say_what_they_do_with_stale_work():
     for name in methods.METHODS.table:
         assert methods.make(name).facts.stale in ("change", "model", "refused")
-    assert run(round_end="quorum:2", method="scaffold", late="drop", profile="wild").summary.rounds == 4
+    assert run(round_end="quorum:2,drop", method="scaffold", profile="wild").summary.rounds == 4
 
 
 def settled(method, deltas, ages, starts, anchor, weights):

@@ -161,12 +161,7 @@ def test_another_study_is_not_written_over(whole, tmp_path):
     assert done.exit_code == 2 and "seconds: 4.0, now 5.0" in done.output and "--force" in done.output
 
 
-def test_no_place_of_this_machine_is_in_the_record(whole, tmp_path):
-    plan = study.with_changes(study.read_study(settings(tmp_path)), settings={"data_dir": "/somewhere/else"})
-    assert plan.config("amsfl").data_dir == "/somewhere/else"
-    with study.open_folder(whole, plan, load("digits")) as home:
-        assert study.pending(home, plan) == []
-    assert "somewhere" not in (whole / "study.toml").read_text(encoding="utf-8")
+def test_the_record_has_the_settings_and_the_data(whole):
     resolved = tomllib.loads((whole / "study.toml").read_text(encoding="utf-8"))
     assert resolved["run"]["batch"] == 64 and resolved["data"]["name"] == "digits"
 

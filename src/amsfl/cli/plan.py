@@ -20,11 +20,7 @@ COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "fading")
 SHOWN = 40  # clients of a table; JSON has them all
 
 
-@flags.takes(
-    RunConfig,
-    only=("budget", "clock", "policy", "policy_options"),
-    other_names={"policy_options": "--set"},
-)
+@flags.takes(RunConfig, only=("budget", "clock", "policy", "steps"))
 def plan(
     settings: Json,
     clients: Annotated[Path, Parameter(help="CSV, one row per client: " + ", ".join(COLUMNS))],
@@ -53,7 +49,7 @@ def plan(
         **table, most=planning.USUAL_MOST if most is None else most, clock=config.clock, budget=config.budget
     )
     policy = "price" if config.policy == "auto" else config.policy
-    made = planning.policy(policy, **config.policy_options)(problem)
+    made = planning.policy(policy)(problem, planning.Signals(steps=config.steps))
     if as_json:
         print_json(as_record(problem, made, policy), indent=2)
     else:

@@ -24,7 +24,6 @@ NOT_OF_STUDIES = (
     "options",
     "stop_at_target",
     "local_accuracy",
-    "test_every",
     "checkpoint_every",
 )
 Trials = Annotated[
@@ -43,7 +42,7 @@ Part = Annotated[str, Parameter(help="run one part of the study, as in 3/8; 'ams
 Out = Annotated[Path, Parameter(help="folder of the study and its report")]
 
 
-@flags.takes(RunConfig, only=("data", "data_dir", "seconds", "rounds", "seed"))
+@flags.takes(RunConfig, only=("data", "seconds", "rounds", "seed"))
 def reproduce(
     settings: Json,
     *,

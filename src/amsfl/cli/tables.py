@@ -56,7 +56,7 @@ def _about(kind: "Kind[Any]", name: str, *between: str) -> list[str]:
     return [", ".join(options), *between, plain(line)]
 
 
-@flags.takes(RunConfig, only=sorted(OF_ROWS - {"data", "data_dir", "binary"}))
+@flags.takes(RunConfig, only=sorted(OF_ROWS - {"data"}))
 def data(
     settings: Json,
     *files: Annotated[

@@ -178,6 +178,8 @@ def round_end(text: str, cohort: int | None = None) -> RoundEnd:
     """The round end of that name: `all`, `deadline:2.5`, `quorum:3`, `quorum:0.8`, `buffer:10`, `groups`,
     `groups:0.2/1.2`, or a user's own `module:attribute`, with numbers behind a colon.
 
+    After a comma stands what becomes of late work: `quorum:3,drop`, `buffer:10,hinge:10/4`.
+
     Args:
         text: As the setting spells it.
         cohort: How many clients are at work at a time, where that is known.
@@ -185,7 +187,19 @@ def round_end(text: str, cohort: int | None = None) -> RoundEnd:
     Returns:
         What both servers ask.
     """
-    [(name, numbers)] = parse_names(text) if text.strip() and "," not in text else [(text, [])]
+    kind, *late = (part.strip() for part in text.split(","))
+    end = _named(kind, cohort)
+    for word in late:
+        drops = word in ("drop", "stale")
+        if end.waits_for_all or (drops and end.overlap):
+            raise UserError(f"Round end {text!r}: with {kind!r} there is no work to {word}; leave it out.")
+        end = end._replace(late=word) if drops else end._replace(weight=staleness(word))  # type: ignore[arg-type]
+        end = end._replace(name=f"{end.name},{word}")
+    return end
+
+
+def _named(text: str, cohort: int | None) -> RoundEnd:
+    [(name, numbers)] = parse_names(text) or [(text, [])]
     takes = ROUND_ENDS.settings(name)
     wanted = [key for key in takes if key != "cohort"]
     if len(numbers) > len(wanted):

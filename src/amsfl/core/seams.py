@@ -83,16 +83,14 @@ class RowPrivacy(NamedTuple):
 class ClientPrivacy(NamedTuple):
     """Private aggregation: the server cuts every delta and adds noise to their sum.
 
-    apply(uploads[n, ...], weights[n], server, largest, draw) -> total, server
+    apply(uploads[n, ...], weights[n], largest, draw) -> total
 
     `weights` are shares of all data, 0 for clients outside the cohort, `largest` the largest of all clients';
-    draw(size) gives standard normal numbers, anew each round. The last numbers of `server` are the
-    mechanism's own.
+    draw(size) gives standard normal numbers, anew each round.
     """
 
     part: float  # of all clients: the chance of each to be in a round's cohort
-    apply: Callable[[Upload, Array, Array, Array, Callable[[int], Array]], tuple[Upload, Array]]
-    start: tuple[float, ...] = ()  # its own numbers at first
+    apply: Callable[[Upload, Array, Array, Callable[[int], Array]], Upload]
 
 
 class Attack(NamedTuple):

@@ -32,6 +32,7 @@ SHA256 = {  # of the uncompressed file
     "KDDTrain+.txt": "1b86d2f957b33082081bba410fe129b475efebcc13c9014c3f447c8271aadf95",
     "KDDTest+.txt": "fa46b0935342616aa83b7c2578db355b6a7aaabbc492248172c7a1e8b7ab8f84",
 }
+VARIABLE = "AMSFL_DATA_DIR"  # of the environment: where the files lie
 TIMEOUT = 5  # seconds to connect, and between bytes: offline must not mean waiting
 Words = npt.NDArray[np.str_]
 
@@ -95,7 +96,6 @@ ATTACKS = {
     "u2r": "buffer_overflow loadmodule rootkit perl sqlattack xterm ps",
 }
 CLASSES = tuple(ATTACKS)
-BINARY = ("normal", "attack")
 
 
 class RawTraffic(NamedTuple):
@@ -110,37 +110,35 @@ class Unavailable(UserError):
     """Nothing on this machine, and the mirror cannot be reached."""
 
 
-def load_nslkdd(
-    data_dir: str | None = None, binary: bool = False, holdout: float = 0.2, seed: int = 0
-) -> Dataset:
-    """A hold-out of KDDTrain+ and the official KDDTest+, side by side; five classes or two."""
-    pool, test = (parse(checked(path, name)) for name, path in files(data_dir).items())
-    return traffic_data("nslkdd", pool, test, binary, holdout, seed)
+def load_nslkdd(folder: str, holdout: float, seed: int) -> Dataset:
+    """A hold-out of KDDTrain+ and the official KDDTest+, side by side."""
+    pool, test = (parse(checked(path, name)) for name, path in files(folder).items())
+    return traffic_data("nslkdd", pool, test, holdout, seed)
 
 
-def files(data_dir: str | None = None) -> dict[str, Path]:
+def files(folder: str = "") -> dict[str, Path]:
     """Both files by name: from the folder the user named, else the cache, else the mirror."""
-    named = data_dir or os.environ.get("AMSFL_DATA_DIR")
+    named = folder or os.environ.get(VARIABLE)
     if not named:
         return {name: _find(user_cache(), name) or download(name) for name in SHA256}
     paths = {name: _find(Path(named).expanduser(), name) for name in SHA256}
     missing = [name for name, path in paths.items() if path is None]
     if missing:
-        whose = "--data-dir" if data_dir else "AMSFL_DATA_DIR"
+        whose = f"--data nslkdd:{folder}" if folder else VARIABLE
         raise UserError(
-            f"{whose} is {named}, which does not hold {' and '.join(missing)} (plain or .gz); put the files "
-            f"there, or leave {whose} out to use the cache or download them."
+            f"{whose} names the folder {named!r}, which does not hold {' and '.join(missing)} (plain or "
+            f".gz); put the files there, or leave it out to use the cache or download them."
         )
     return {name: path for name, path in paths.items() if path}
 
 
-def find_location(data_dir: str | None = None) -> str:
+def find_location() -> str:
     """Where the files are, or how to get them, in a few words."""
-    named = data_dir or os.environ.get("AMSFL_DATA_DIR")
+    named = os.environ.get(VARIABLE)
     folder = Path(named).expanduser() if named else user_cache()
     if all(_find(folder, name) for name in SHA256):
         return f"found in {folder}"
-    return f"not in {named}" if named else "downloaded on first use, or --data-dir DIR"
+    return f"not in {named}" if named else "downloaded on first use, or --data nslkdd:FOLDER"
 
 
 def _find(folder: Path, name: str) -> Path | None:
@@ -160,8 +158,8 @@ def download(name: str) -> Path:
     except (OSError, HTTPException, UserError) as error:
         raise Unavailable(
             f"{name} is not on this machine and could not be downloaded from {MIRROR} "
-            f"({type(error).__name__}); pass --data-dir DIR with KDDTrain+.txt and KDDTest+.txt "
-            "(plain or .gz), or use --data nslkdd-synth."
+            f"({type(error).__name__}); pass a folder with KDDTrain+.txt and KDDTest+.txt "
+            "(plain or .gz), as in --data nslkdd:FOLDER, or use --data nslkdd-synth."
         ) from error
     return path
 
@@ -208,13 +206,10 @@ def recipe() -> Recipe:
     return Recipe((*numbers, *words), label="class")
 
 
-def traffic_data(
-    name: str, pool: RawTraffic, test: RawTraffic, binary: bool, holdout: float, seed: int
-) -> Dataset:
+def traffic_data(name: str, pool: RawTraffic, test: RawTraffic, holdout: float, seed: int) -> Dataset:
     """Real or made-up traffic: a hold-out of the pool, and the official test rows beside it."""
-    evals = {"test": (encode(test), labels(test, binary))}
-    classes = BINARY if binary else CLASSES
-    whole = Dataset(name, encode(pool), labels(pool, binary), evals, classes, FEATURES, recipe=recipe())
+    evals = {"test": (encode(test), labels(test))}
+    whole = Dataset(name, encode(pool), labels(pool), evals, CLASSES, FEATURES, recipe=recipe())
     return hold_out(whole, holdout, seed)
 
 
@@ -233,8 +228,7 @@ def encode(rows: RawTraffic) -> FloatArray:
     return x
 
 
-def labels(rows: RawTraffic, binary: bool = False) -> IntArray:
-    """Class of every row: five families, or normal against attack."""
+def labels(rows: RawTraffic) -> IntArray:
+    """Class of every row: normal, or one of four families of attacks."""
     family = {name: i for i, names in enumerate(ATTACKS.values()) for name in names.split()}
-    y = np.array([family[name] for name in rows.attack.tolist()], np.int32)
-    return np.minimum(y, 1) if binary else y
+    return np.array([family[name] for name in rows.attack.tolist()], np.int32)

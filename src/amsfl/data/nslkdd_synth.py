@@ -86,10 +86,10 @@ SAID: dict[str, dict[str, float]] = {  # expected values of the columns that loo
 }
 
 
-def load_synth(binary: bool = False, holdout: float = 0.2, seed: int = 0) -> Dataset:
+def load_synth(argument: str = "", holdout: float = 0.2, seed: int = 0) -> Dataset:
     """The same rows on every machine; `seed` only chooses which of them are held out."""
     made, shifted = (generate(which, n) for which, n in (("train", ROWS), ("test", TEST_ROWS)))
-    data = traffic_data("nslkdd-synth", made, shifted, binary, holdout, seed)
+    data = traffic_data("nslkdd-synth", made, shifted, holdout, seed)
     return data._replace(synthetic=True, note=NOTE)
 
 

@@ -12,6 +12,8 @@ from amsfl.data.paths import ENDINGS, check_file, is_table
 from amsfl.data.recipe import ColumnOptions, Names
 
 BY_NAME = {  # name -> load(what stands behind a colon, hold-out, seed)
+    "nslkdd": load_nslkdd,
+    "nslkdd-synth": load_synth,
     "digits": named.load_digits,
     "images-synth": named.load_images,
     "texts-synth": named.load_texts,
@@ -19,8 +21,7 @@ BY_NAME = {  # name -> load(what stands behind a colon, hold-out, seed)
     "fcube": named.load_fcube,
     "fashion-mnist": named.load_fashion,
 }
-WITH_ARGUMENT = ("synthetic", "fashion-mnist")
-SOURCES = ("nslkdd", "nslkdd-synth", *BY_NAME)
+WITH_ARGUMENT = ("synthetic", "fashion-mnist", "nslkdd")
 HOLDOUT, SEED = 0.2, 0  # not the run's seed: all runs are judged on the same rows unless asked otherwise
 
 
@@ -36,10 +37,8 @@ class DataSource(NamedTuple):
 def load(
     source: str,
     *,
-    data_dir: str | None = None,
     label: str | None = None,
     client_column: str | None = None,
-    binary: bool = False,
     holdout: float = HOLDOUT,
     seed: int = SEED,
     allow_synthetic: bool = True,
@@ -54,10 +53,8 @@ def load(
 
     Args:
         source: A name of `amsfl data`, or a path.
-        data_dir: Folder of the NSL-KDD files.
         label: Column of what is predicted; by default one named label, target, class or y.
         client_column: Column of a row's owner; by default one named client, site or hospital.
-        binary: Normal against attack.
         holdout: Share of rows to judge by; data of published comparisons keep their own.
         seed: Of the split into training pool and hold-out.
         allow_synthetic: Whether made-up data may stand in for NSL-KDD.
@@ -71,40 +68,30 @@ def load(
     """
     if "://" in source:
         check_file(source)
-    if source.partition(":")[0] not in SOURCES and is_table(source):
+    if source.partition(":")[0] not in BY_NAME and is_table(source):
         from amsfl.data.table import load_table  # here: pandas is slow to import, and named data need none
 
-        _refuse(source, binary=binary)
-        return load_table(
-            source, label, client_column, holdout, seed, ColumnOptions(drop, columns, missing), task
-        )
+        options = ColumnOptions(drop, columns, missing)
+        return load_table(source, label, client_column, holdout, seed, options, task)
     if not is_named(source):
         what = "the folder has no tables, whose names" if Path(source).is_dir() else "its name must"
         hint = f"; {what} end in {', '.join(ENDINGS)}"
-        hint = hint if Path(source).exists() else nearest(source, [*SOURCES, "FILE.csv"])
+        hint = hint if Path(source).exists() else nearest(source, [*BY_NAME, "FILE.csv"])
         raise UserError(f"Unknown data {source!r}{hint}.")
     _refuse(source, label=label, client_column=client_column, drop=drop, columns=columns)
     _refuse(source, missing=missing, task="" if task == "auto" else task)
     name, _, argument = source.partition(":")
-    if name in BY_NAME:
-        _refuse(source, binary=binary)
-        return BY_NAME[name](argument, holdout, seed)
-    if name == "nslkdd-synth":
-        return load_synth(binary, holdout, seed)
     try:
-        return load_nslkdd(data_dir, binary, holdout, seed)
+        return BY_NAME[name](argument, holdout, seed)
     except Unavailable:
         if not allow_synthetic:
             raise
-        note = f"NSL-KDD is not here and could not be downloaded (--data-dir names a folder). {NOTE}"
-        return load_synth(binary, holdout, seed)._replace(note=note)
+        note = f"NSL-KDD is not here and could not be downloaded (--data nslkdd:FOLDER). {NOTE}"
+        return load_synth("", holdout, seed)._replace(note=note)
 
 
-def catalogue(data_dir: str | None = None) -> list[DataSource]:
+def catalogue() -> list[DataSource]:
     """What there is, and where it was found or how to get it; downloads nothing.
-
-    Args:
-        data_dir: Where else NSL-KDD may lie.
 
     Returns:
         One Source a line.
@@ -113,7 +100,7 @@ def catalogue(data_dir: str | None = None) -> list[DataSource]:
     tokens = "rows of 32 made-up tokens, 4 classes, for --model transformer"
     own = "your table: what to predict in a column, perhaps a client column"
     lines: list[tuple[str, int | None, str, str]] = [
-        ("nslkdd", 148_517, "intrusion detection, 122 features, 5 or 2 classes", find_location(data_dir)),
+        ("nslkdd", 148_517, "intrusion detection, 122 features, 5 classes", find_location()),
         ("nslkdd-synth", ROWS + TEST_ROWS, "made-up traffic to the same schema", "generated"),
         ("digits", 1_797, "8 x 8 images, 10 classes", "embedded in scikit-learn"),
         ("images-synth", named.IMAGES, "made-up 28 x 28 images, 10 classes, for --model cnn", "generated"),
@@ -136,13 +123,12 @@ def is_named(source: str) -> bool:
         Yes or no.
     """
     name, colon, _ = source.partition(":")
-    return name in SOURCES and (name in WITH_ARGUMENT or not colon)
+    return name in BY_NAME and (name in WITH_ARGUMENT or not colon)
 
 
 def _refuse(source: str, **settings: object) -> None:
     """A setting that this source does not have is a mistake, not something to pass over."""
     for name, value in settings.items():
         if value:
-            owner = "nslkdd and nslkdd-synth" if name == "binary" else "a table"
             flag = name.replace("_", "-")
-            raise UserError(f"--{flag} is for {owner}; {source!r} has none. Leave it out.")
+            raise UserError(f"--{flag} is for a table, and {source!r} is none; leave it out.")

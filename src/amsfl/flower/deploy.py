@@ -115,7 +115,7 @@ def write_project(where: Path, settings: Mapping[str, Any]) -> int:
 
 def spelled(config: ServeConfig, clients: int) -> dict[str, Any]:
     """Every setting that real clients have, as a run-config spells it; "": not set."""
-    values = config.model_dump(include=MEANT - {"clock", "options", "policy_options"}) | {"clients": clients}
+    values = config.model_dump(include=MEANT - {"clock", "options"}) | {"clients": clients}
     values["lr"] = config.lr or NUMBERS.lr  # rows are standardised
     options = {f"options.{key}": value for key, value in config.options.items()}
     flat = {key.replace("_", "-"): "" if value is None else value for key, value in values.items()}

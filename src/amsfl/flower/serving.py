@@ -39,14 +39,11 @@ MEANT = {  # settings that mean something here
         "method",
         "options",
         "policy",
-        "policy_options",
         "data",
         "model",
         "clients",
         "cohort",
         "round_end",
-        "late",
-        "staleness",
     ),
     *(
         "rounds",
@@ -61,8 +58,9 @@ MEANT = {  # settings that mean something here
         "batch",
     ),
     *("seed", "held_back", "eval_every", "privacy", "epsilon", "delta", "noise", "clip", "clock"),
-    *("poll", "norm_limit", "evaluate_clients", "give_up"),
+    *("poll", "evaluate_clients"),
 }
+LONGEST = 3600.0  # seconds of a round without a deadline
 PLAIN: dict[str, Any] = {"momentum": 0.0, "cooling": False, "judge": False}
 
 
@@ -139,7 +137,7 @@ def serve(
     with observers(config, tell, run.get("track"), out=planner.out and Path(planner.out)) as watchers:
         hears = [Stopper(config, planner), *watchers.on_round, watch]
         planner.stop = lambda record: any([bool(hear(record)) for hear in hears])  # type: ignore[operator]
-        first, timeout = first_arrays(start), config.give_up or 3600.0
+        first, timeout = first_arrays(start), LONGEST
         result = outer.start(rounds, first, config.last_round, timeout, train, evaluate_fn=scored)
         watchers.on_end(planner.folder.summary if planner.folder else None)
     return result
@@ -165,8 +163,7 @@ def configured(settings: Mapping[str, Any], run: Mapping[str, Any]) -> ServeConf
 def made(config: ServeConfig, strategy: Strategy | None = None) -> Wrapper:
     """The Strategy that the settings name."""
     lr = config.lr or 0.1
-    common: dict[str, Any] = {"lr": lr, "batch_size": config.batch, "limit": config.norm_limit}
-    common |= {"seconds": config.seconds}
+    common: dict[str, Any] = {"lr": lr, "batch_size": config.batch, "seconds": config.seconds}
     if config.policy != "auto":
         common["policy"] = config.policy
     if strategy is not None:
@@ -247,8 +244,7 @@ def ends(config: ServeConfig) -> clock.RoundEnd:
         raise UserError(
             "Groups of clients are planned in simulations only; use buffer:2, quorum:3 or deadline:60."
         )
-    end = end if config.late == "auto" else end._replace(late=config.late)
-    return end if config.staleness == "auto" else end._replace(weight=clock.staleness(config.staleness))
+    return end
 
 
 def sent(config: ServeConfig, planner: AMSFL) -> dict[str, Any]:
@@ -366,7 +362,7 @@ def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[s
     settings: dict[str, Any] = dict(defaults)
     for key, value in run_config.items():
         name, _, option = key.replace("-", "_").partition(".")
-        if name in ("options", "policy_options") and option:
+        if name == "options" and option:
             settings[name] = {**settings.get(name, {}), option: value}
         elif name in ours and value != "":
             settings[name] = value

@@ -27,7 +27,6 @@ class PlanSettings(Protocol):
     """What is planned by, of a run's settings (settings/training.py)."""
 
     policy: str
-    policy_options: dict[str, float]
     clock: str
     budget: float | None
     seconds: float | None

@@ -38,7 +38,7 @@ def policy_of(config: PlanSettings, method: Method, given: Policy | None = None)
     if given is not None:
         return given
     named = method.facts.policy if config.policy == "auto" else config.policy
-    return policies.policy(named, **config.policy_options)
+    return policies.policy(named)
 
 
 def decide(context: PlannerContext, request: PlanRequest) -> Decision:
@@ -129,8 +129,7 @@ def _key(context: PlannerContext, request: PlanRequest) -> Hashable:
 
 def _most(context: PlannerContext) -> int:
     """Steps of anybody: who asks for more gets them."""
-    asked = max(int(context.steps.max()), *context.config.policy_options.values(), 0)
-    return min(max(USUAL_MOST, int(asked)), MOST_STEPS)
+    return min(max(USUAL_MOST, int(context.steps.max())), MOST_STEPS)
 
 
 def _pose(context: PlannerContext, request: PlanRequest) -> PosedProblem:

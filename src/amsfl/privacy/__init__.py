@@ -3,14 +3,7 @@
 from amsfl.privacy.accounting import Event, Exposure, epsilon, noise_for, poisson_gaussian, steps_within
 from amsfl.privacy.client_level import CLIENT_LEVEL
 from amsfl.privacy.ledger import Ledger
-from amsfl.privacy.mechanism import (
-    Clients,
-    Mechanism,
-    PrivacySettings,
-    Terms,
-    protect_clients,
-    protect_rows,
-)
+from amsfl.privacy.mechanism import Clients, Mechanism, PrivacySettings, Terms, protect_rows
 from amsfl.privacy.record_level import RECORD_LEVEL
 
 MECHANISMS = {each.name: each for each in (RECORD_LEVEL, CLIENT_LEVEL)}
@@ -30,7 +23,6 @@ __all__ = [
     "epsilon",
     "noise_for",
     "poisson_gaussian",
-    "protect_clients",
     "protect_rows",
     "steps_within",
 ]

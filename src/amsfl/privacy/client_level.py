@@ -6,10 +6,6 @@ Every client is in a round's cohort with chance q, whoever else is; w are shares
 of all of them, in the cohort or not, is what one client can add to the sum: Flower's noise goes by the number
 of clients, and their average by rows. q times all shares divides, not the shares of the cohort: its size
 would tell of each client.
-
-With a quantile the clip follows the lengths of deltas: C <- C exp(-RATE (b - quantile)), b the share of those
-in the cohort that were not cut, counted with noise of its own. Both share one z: the sum then has
-z' = (z^-2 - (2 z_b)^-2)^-1/2.   Andrew et al. 2021, arXiv 1905.03871; McMahan et al. 2018, arXiv 1710.06963.
 """
 
 from typing import Any
@@ -23,9 +19,6 @@ from amsfl.privacy.budget_plan import spread_evenly
 from amsfl.privacy.ledger import Ledger, open_ledger, spread_ledger
 from amsfl.privacy.mechanism import Clients, Mechanism, PrivacySettings, check_settings, exposure
 
-RATE = 0.2  # of the clip's logarithm
-COUNT = 20  # the noise of the count is so small a part of the cohort that is expected
-
 
 def check(settings: PrivacySettings, method: Method, policy: Policy, end: RoundEnd) -> None:
     """Whole clients are private only if nothing but their deltas moves the model, each once a round."""
@@ -35,10 +28,10 @@ def check(settings: PrivacySettings, method: Method, policy: Policy, end: RoundE
             f"{name} sends more than a delta, or counts it by what the others did, and nobody knows how much "
             f"one client then moves the model; to keep whole clients private {hint}."
         )
-    if method.facts.readings or policy.readings or settings.readings:
+    if method.facts.readings or policy.readings:
         raise UserError(
             "Clients' readings would reach plans and rates without noise; to keep whole clients private "
-            f"{hint} with the policy fixed or fill, and leave --readings out."
+            f"{hint} with the policy fixed or fill."
         )
     if method.combine is not None or settings.extrapolation > 1:
         raise UserError(
@@ -64,36 +57,23 @@ def plan_ledger(settings: PrivacySettings, policy: Policy, clients: Clients) -> 
     return ledger._replace(by_round=True)
 
 
-def private_sum(settings: PrivacySettings, noise: float, part: float, clients: int) -> ClientPrivacy:
-    """Every client's delta cut and noise on the sum; the clip is in the server state, since it may adapt.
+def private_sum(clip: float, noise: float, part: float) -> ClientPrivacy:
+    """Every client's delta cut and noise on the sum.
 
     `noise` is that of the sum, over what one client can add to it; `part` is of all clients in a cohort.
     """
-    quantile, expected = settings.clip_quantile, part * clients
-    count_noise, own = expected / COUNT, noise
-    if quantile:
-        count_noise = max(count_noise, noise)
-        own = (noise**-2 - (2 * count_noise) ** -2) ** -0.5
 
-    def apply(
-        uploads: Upload, weights: Vector, server: Vector, largest: Any, draw: Any
-    ) -> tuple[Upload, Vector]:
-        space, bound = namespace(weights), server[-1]
+    def apply(uploads: Upload, weights: Vector, largest: Any, draw: Any) -> Upload:
+        space = namespace(weights)
         length = space.sqrt((uploads.delta * uploads.delta).sum(1))
         finite = space.isfinite(length)
         clean = space.where(finite[:, None], uploads.delta, space.zeros_like(uploads.delta))
-        by = space.where(finite, bound / space.maximum(length, bound), space.zeros_like(length))
-        chance = draw(uploads.delta.shape[1] + 1)
-        delta = ((weights * by)[:, None] * clean).sum(0) + own * bound * largest * chance[:-1]
-        delta = delta / part
-        if quantile:
-            stayed = ((weights > 0) * (space.where(length <= bound, 1.0, 0.0) - 0.5)).sum()
-            share = (stayed + count_noise * chance[-1]) / expected + 0.5
-            bound = bound * space.exp(-RATE * (share - quantile))
-        state = space.concat([server[:-1], space.reshape(bound, (1,))])
-        return Upload(delta, uploads.extra[0], (delta * delta).sum()), state
+        by = space.where(finite, clip / space.maximum(length, clip), space.zeros_like(length))
+        delta = ((weights * by)[:, None] * clean).sum(0)
+        delta = (delta + noise * clip * largest * draw(uploads.delta.shape[1])) / part
+        return Upload(delta, uploads.extra[0], (delta * delta).sum())
 
-    return ClientPrivacy(part, apply, (settings.clip,))
+    return ClientPrivacy(part, apply)
 
 
 CLIENT_LEVEL = Mechanism("client", False, check, plan_ledger)

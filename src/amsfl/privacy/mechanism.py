@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl.clock import RoundEnd
-from amsfl.core import ClientPrivacy, RowPrivacy, Total, UserError, namespace
+from amsfl.core import RowPrivacy, UserError
 from amsfl.methods import Method
-from amsfl.methods.arithmetic import Vector
 from amsfl.planning import Policy
 from amsfl.privacy.accounting import Exposure
 from amsfl.privacy.ledger import Ints, Ledger
@@ -27,12 +26,10 @@ class PrivacySettings(NamedTuple):
     delta: float = 1e-5
     noise: float | None = None
     clip: float = 1.0
-    clip_quantile: float = 0.0
     batch: int = 64
     steps: int = 20
     rounds: int | None = None
     seconds: float | None = None
-    readings: bool = False
     extrapolation: float = 0.0
     class_weights: str = ""
     availability: str = "always"
@@ -86,7 +83,7 @@ class Clients(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What an order says of privacy."""
+    """What an order says of privacy; the site bounds every field of it."""
 
     mechanism: str
     clip: float
@@ -102,12 +99,6 @@ class Mechanism(NamedTuple):
     rows: bool  # protects rows, at clients; else whole clients, at the server
     check: Callable[[PrivacySettings, Method, Policy, RoundEnd], None]  # a UserError: this cannot be private
     open_ledger: Callable[[PrivacySettings, Policy, Clients], Ledger]
-
-
-def terms(settings: PrivacySettings, ledger: Ledger, client: int) -> Terms:
-    """What an order says where rows are private; the site bounds every field of it."""
-    budget = ledger.budgets[client] if ledger.budgets else 0.0
-    return Terms("record", settings.clip, ledger.exposures[client].noise, budget, settings.delta)
 
 
 def protect_rows(method: Method, clip: float) -> Method:
@@ -129,37 +120,6 @@ def protect_rows(method: Method, clip: float) -> Method:
         )
     cost = method.cost._replace(extra_gradients=0.0) if method.facts.readings else method.cost
     return method._replace(private_rows=RowPrivacy(clip), cost=cost)
-
-
-def protect_clients(method: Method, private: ClientPrivacy) -> Method:
-    """The method whose server aggregates privately; the numbers that this changes are in its server state.
-
-    Args:
-        method: One that sends deltas and averages them by weight.
-        private: How the server sums.
-
-    Returns:
-        The method that protects whole clients.
-    """
-    inner, start = method.arithmetic, private.start
-    own = len(start)
-
-    def init(x: Vector) -> tuple[Vector, Vector]:
-        server, client = inner.init(x)
-        return namespace(x).concat([server, *(0 * x[:1] + number for number in start)]), client
-
-    def aggregate(
-        anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
-    ) -> tuple[Vector, Vector]:
-        split = server.shape[0] - own
-        moved, state = inner.aggregate(anchor, total, weights, steps, server[:split])
-        return moved, namespace(server).concat([state, server[split:]])
-
-    def model(anchor: Vector, server: Vector) -> Vector:
-        return inner.model(anchor, server[..., : server.shape[-1] - own])
-
-    arithmetic = inner._replace(init=init, aggregate=aggregate, model=model)
-    return method._replace(arithmetic=arithmetic, private_clients=private)
 
 
 def check_settings(settings: PrivacySettings) -> None:

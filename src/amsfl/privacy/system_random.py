@@ -21,11 +21,6 @@ def chosen(word: int, rows: int) -> Ints:
     return np.flatnonzero(np.frombuffer(os.urandom(4 * rows), np.uint32) <= np.uint32(word))
 
 
-def uniform(size: int) -> Floats:
-    """Numbers from 0 to below 1, in double precision."""
-    return (np.frombuffer(os.urandom(8 * size), np.uint64) >> np.uint64(11)).astype(float) * 2.0**-53
-
-
 def normal(size: int) -> Floats:
     """Standard normal numbers, in double precision."""
     count = -(-size // 2)

@@ -56,7 +56,7 @@ def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -
     weighed: Weighed = {}
     if method.private_clients is not None and private is not None:
         sent = forge(method, stack_uploads(uploads, weights), weights, steps, attackers)
-        total, server = method.private_clients.apply(sent, weights, server, *private)
+        total = method.private_clients.apply(sent, weights, *private)
     elif compares_uploads(method):
         stacked = stack_uploads(uploads, weights)
         total, weighed, history = combine_uploads(method, stacked, weights, steps, attackers, history)

@@ -33,7 +33,6 @@ PROTOCOL = {
     "label": "label column",
     "client_column": "client column",
     "task": "task",
-    "binary": "classes",
     "clients": "number of clients",
     "profile": "client speeds",
     "seconds": "virtual seconds",

@@ -15,7 +15,7 @@ from amsfl.settings.custom_data import check_dataset
 from amsfl.settings.definitions import OF_ROWS
 
 LABELS = ("label", "client_column", "task")
-OF_TABLES = OF_ROWS - {"data", "data_dir", "binary"}
+OF_TABLES = OF_ROWS - {"data"}
 
 
 class CustomParts(NamedTuple):

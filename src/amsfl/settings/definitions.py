@@ -87,7 +87,6 @@ class Training(Settings):
         "own",
     )
     label: str | None = setting(None, "label column of a table", DATA, "first")
-    data_dir: str | None = setting(None, "folder of the NSL-KDD files", DATA, "later")
     client_column: str | None = setting(None, "column of a table that says who owns a row", DATA)
     drop: str = setting("", "columns of a table to leave out, with commas between", DATA)
     columns: str = setting(
@@ -97,7 +96,6 @@ class Training(Settings):
     task: Literal["auto", "classification", "regression"] = setting(
         "auto", "what a table's label is; auto: a number if it has fractions or over 20 values", DATA
     )
-    binary: bool = setting(False, "NSL-KDD: normal against attack instead of five classes", DATA)
     partition: str = setting(
         "auto",
         "iid, dirichlet:0.5, shards:2, labels:2, quantity:1, column; auto: column if any, else dirichlet:0.5",
@@ -120,9 +118,6 @@ class Training(Settings):
     )
     options: dict[str, float] = setting({}, "a hyper-parameter of the method, as in mu=0.1", METHOD)
     policy: str = setting("auto", "rule that chooses the steps; auto: the method's own", METHOD, "own")
-    policy_options: dict[str, float] = setting(
-        {}, "a number of the policy's, as in steps=10", METHOD, "trial"
-    )
     budget: float | None = setting(
         None,
         "seconds a round may take; without it: the most worth per second",
@@ -141,9 +136,8 @@ class Training(Settings):
     )
     epochs: float | None = setting(
         None,
-        "passes of a client over its own rows in a round, as in 10 or 0.5; in place of steps",
+        "in place of steps: passes over a client's own rows, each shuffled anew, as in 10 or 0.5",
         METHOD,
-        "trial",
         gt=0,
         le=STEPS_AT_MOST,
     )
@@ -239,19 +233,9 @@ class Training(Settings):
     )
     round_end: str = setting(
         "auto",
-        "when the server moves: all, deadline:2.5, quorum:3, quorum:0.8, buffer:10, groups; see docs/time.md",
+        "when the server moves: all, deadline:3, quorum:0.8, quorum:3,drop, buffer:10, groups (docs/time.md)",
         CLIENTS,
         "own",
-    )
-    late: Literal["auto", "stale", "drop"] = setting(
-        "auto",
-        "work that a deadline or quorum leaves behind: is used later or dropped; auto: as the round end says",
-        CLIENTS,
-    )
-    staleness: str = setting(
-        "auto",
-        "what an upload t moves old counts: constant, sqrt, poly:0.5, hinge:10/4; auto: by the round end",
-        CLIENTS,
     )
 
     transmit: str = setting("", "compression of uploads, as in topk:0.1,q8", UPLOADS, "own")
@@ -301,15 +285,7 @@ class Training(Settings):
         gt=0,
         le=1e12,
     )
-    clip_quantile: float = setting(
-        0.0,
-        "share of clients whose deltas are to stay whole: their clip follows it; 0: it stays",
-        PRIVACY,
-        ge=0,
-        lt=1,
-    )
 
-    readings: bool = setting(False, "keep gradient-difference readings on record, for any method", RECORD)
     eval_every: int = setting(1, "rounds between evaluations", RECORD, ge=1)
 
     @property
@@ -361,15 +337,6 @@ class Training(Settings):
     def _target(cls, value: float | None, fields: ValidationInfo) -> float | None:
         return None if value is None else check_target(fields.data.get("score", ""), value)
 
-    @field_validator("staleness")
-    @classmethod
-    def _staleness(cls, value: str) -> str:
-        from amsfl.clock import staleness
-
-        if value != "auto":
-            staleness(value)
-        return value
-
     @property
     def known_rounds(self) -> int | None:
         """How many rounds this will have, unless something ends it earlier; None: nobody knows."""
@@ -415,9 +382,6 @@ class RunConfig(Training):
         ge=0,
         le=1,
     )
-    batches: Literal["random", "shuffled"] = setting(
-        "random", "minibatches: rows at random, or passes over all rows, each shuffled anew", METHOD
-    )
     loss: Literal["auto", "cross-entropy", "squared", "absolute"] = setting(
         "auto",
         "what clients minimise: cross-entropy of classes, squared or absolute error of numbers",
@@ -425,9 +389,6 @@ class RunConfig(Training):
     )
     class_weights: str = setting(
         "", "balanced (by counts that sites can add up), or as in yes=5,no=1; '': all alike", METHOD
-    )
-    feature_skew: str = setting(
-        "", "how clients' features differ, more from client to client: noise:0.1, scale:2", DATA
     )
     attack: str = setting(
         "",
@@ -440,9 +401,6 @@ class RunConfig(Training):
     local_accuracy: bool = setting(False, "score every client's own model at the end", RECORD)
     details: bool = setting(
         True, "at the end: confusion, AUC, calibration, and scores of every client's own rows", RECORD
-    )
-    test_every: int = setting(
-        1, "score the other splits at every so many evaluations of the hold-out", RECORD, ge=1
     )
     checkpoint_every: int = setting(10, "rounds between checkpoints", RECORD, "later", ge=1)
     engine: Literal["auto", "jax", "loop"] = setting(
@@ -475,13 +433,7 @@ class ServeConfig(Training):
 
     data: str = setting("own", "what the record calls the clients' data", DATA, "first")
     clock: str = setting("makespan", "makespan: real clients work at once", CLIENTS)
-    give_up: float | None = setting(
-        None, "seconds after which a round ends, whoever is missing; by default an hour", REAL, "later", gt=0
-    )
     poll: float = setting(0.1, "seconds between two looks for replies", REAL, "later", gt=0, le=3600)
-    norm_limit: float = setting(
-        10.0, "times the usual size at which an update is refused (docs/flower.md)", REAL, "later", gt=0
-    )
     evaluate_clients: int = setting(
         0, "1: clients score the model on their own test rows after every round", REAL, "later", ge=0, le=1
     )

@@ -12,6 +12,7 @@ from amsfl.core import UserError, nearest
 from amsfl.core.names import own_names
 from amsfl.core.records import Json, JsonMapping
 from amsfl.core.score_names import split_target
+from amsfl.data.sources import is_named
 from amsfl.record import Manifest
 from amsfl.settings.definitions import RunConfig, ServeConfig, Settings, marked
 
@@ -125,7 +126,8 @@ def refuse_recorded_code(settings: JsonMapping, named: Container[str] = ()) -> N
     """A record may name code, as in `method = "module:attribute"`; only its reader decides what is run."""
     for key in marked(RunConfig, "own"):
         value = settings.get(key)
-        if key not in named and isinstance(value, str) and own_names(value):
+        ours = key == "data" and is_named(str(value))  # nslkdd:FOLDER is spelled alike
+        if key not in named and isinstance(value, str) and own_names(value) and not ours:
             raise UserError(
                 f"The record was made with code of somebody's own, {key} {value!r}, and a record must not "
                 f"choose what is run. Name it again: --{key.replace('_', '-')} {value}, or pass it in Python."

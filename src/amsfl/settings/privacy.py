@@ -18,10 +18,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def mechanism_of(config: Training, profile: Profile | None = None) -> Mechanism | None:
     """The mechanism that is named, or implied by a budget of epsilon; None: no privacy."""
     mechanism = _named_mechanism(config, profile)
-    if mechanism is not None and (config.epochs is not None or getattr(config, "batches", "") == "shuffled"):
+    if mechanism is not None and config.epochs is not None:
         raise UserError(
             "Under privacy epsilon is spread over steps, and every row is in a minibatch by a chance of its "
-            "own: give --steps in place of --epochs, and leave --batches out."
+            "own: give --steps in place of --epochs."
         )
     return mechanism
 
@@ -78,8 +78,6 @@ def privacy_remarks(
 ) -> Iterator[str]:
     """Settings of privacy that have no effect, and a delta that is too large."""
     server = mechanism is not None and not mechanism.rows
-    if "clip_quantile" in config.model_fields_set and not server:
-        yield "Setting 'clip_quantile' has no effect: it is of clients' deltas, with privacy 'client'."
     if mechanism is None:
         for name in sorted({"delta", "noise", "clip"} & config.model_fields_set):
             yield f"Setting {name!r} has no effect: nothing is private without epsilon, or privacy 'record'."

@@ -6,7 +6,6 @@ from amsfl.clock import Profile, RoundEnd
 from amsfl.methods import Method
 from amsfl.planning import Policy
 from amsfl.settings.definitions import ROUNDS_TO_TARGET, ServeConfig, Training
-from amsfl.settings.round_ends import takes_older_work
 
 
 def remarks(
@@ -31,8 +30,6 @@ def remarks(
         yield f"Setting 'budget' has no effect: the policy {policy.name} does not look at it."
     if "clients" in given and clients != config.clients:
         yield f"Setting 'clients' has no effect: the data's own column names {clients}."
-    if config.data_dir is not None and not config.data.startswith("nslkdd"):
-        yield f"Setting 'data_dir' has no effect: it is of NSL-KDD, and the data is {config.data!r}."
     if "stop_at_target" in given and config.target is None:
         yield "Setting 'stop_at_target' has no effect: there is no target."
     if config.target is not None and config.rounds is None and config.last_round == ROUNDS_TO_TARGET:
@@ -46,10 +43,6 @@ def remarks(
                 f"{name} waits for all: by the clock {config.clock!r} nobody is late. For rounds that end "
                 f"with {method.facts.round_end} add --clock makespan."
             )
-    if "late" in given and (end.overlap or end.waits_for_all):
-        yield f"Setting 'late' has no effect: rounds end with {end.name}."
-    if "staleness" in given and not takes_older_work(end):
-        yield f"Setting 'staleness' has no effect: rounds end with {end.name}."
     unused = "" if profile is None else profile.unused(*(["epsilon"] if method.private_rows else []))
     if unused:
         yield unused

@@ -66,11 +66,8 @@ def chosen_round_end(
         unplanned = end.join is not None and isinstance(config, ServeConfig)
         if config.clock != "makespan" or unplanned:
             end = clock.round_end("all")
-    else:
-        end = own or clock.round_end(config.round_end, cohort)
-    if config.late != "auto" and not end.overlap:
-        end = end._replace(late=config.late)
-    return end if config.staleness == "auto" else end._replace(weight=clock.staleness(config.staleness))
+        return end
+    return own or clock.round_end(config.round_end, cohort)
 
 
 def round_end_of(
@@ -98,7 +95,7 @@ def round_end_of(
     if method.facts.stale == "refused" and takes_older_work(end):
         raise UserError(
             f"{name} needs everyone's work on the newest model, and round end {end.name!r} brings older "
-            "work; use --round-end all, or a deadline or quorum with --late drop."
+            "work; use --round-end all, or drop late work, as in --round-end quorum:3,drop."
         )
     if isinstance(config, RunConfig) and config.local_accuracy:
         raise UserError(f"Clients' own models are scored at the end of a whole round, not with {end.name!r}.")

@@ -37,7 +37,7 @@ def run_batch(
 
     Args:
         trials: Settings, a dict or a RunConfig each, that differ in nothing but seed, partition, profile,
-            clock, steps, lr, budget, policy_options and when they end.
+            clock, steps, lr, budget and when they end.
         own: What of them is your own (amsfl.simulation.CustomParts).
         watch: `watch(place, record)` is called after every round of every trial.
 

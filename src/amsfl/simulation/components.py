@@ -1,6 +1,6 @@
 """From settings to single parts of a run: data, clients' names, model, loss, method, what a round costs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import jax
@@ -9,9 +9,8 @@ import numpy as np
 from amsfl import clock, combine, data, methods, privacy, protocol, transmit
 from amsfl.core import Kind, Reading, UserError, first_line
 from amsfl.core.names import own_file, own_names
-from amsfl.data import Dataset, IntArray
+from amsfl.data import Dataset
 from amsfl.data.dataset import class_weights
-from amsfl.data.partition import skew_features
 from amsfl.engines import losses, models, task
 from amsfl.planning import Policy
 from amsfl.portable.network import check_rows, vocabulary_size
@@ -31,18 +30,6 @@ def load_data(config: Training) -> Dataset:
         return check_dataset(Kind("data set", Dataset).make(config.data))
     named = config.model_dump(include=OF_ROWS)
     return data.load(named.pop("data"), **named)
-
-
-def own_features(
-    configs: Sequence[RunConfig], dataset: Dataset, partitions: list[list[IntArray]]
-) -> tuple[Dataset, list[list[IntArray]]]:
-    """Every trial's rows as its clients have them, one after another, and clients' rows among these."""
-    if not configs[0].feature_skew:
-        return dataset, partitions
-    trials = list(zip(configs, partitions, strict=True))
-    x = [skew_features(each.feature_skew, dataset.x, parts, each.seed) for each, parts in trials]
-    shifted = [[rows + len(dataset.y) * n for rows in parts] for n, parts in enumerate(partitions)]
-    return dataset._replace(x=np.concatenate(x), y=np.tile(dataset.y, len(trials))), shifted
 
 
 def client_names(config: Training, dataset: Dataset) -> tuple[str, ...]:
@@ -131,8 +118,8 @@ def method_of(config: Training, own: CustomParts, mechanism: Mechanism | None = 
 
 
 def takes_readings(config: Training, method: methods.Method, policy: Policy) -> bool:
-    """Whether clients take GDA readings: the method, the policy or the user asks for them."""
-    return method.facts.readings or policy.readings or config.readings
+    """Whether clients take GDA readings: the method or the policy asks for them."""
+    return method.facts.readings or policy.readings
 
 
 def work_of(method: methods.Method, policy: Policy, dim: int, batch: int = BATCH) -> clock.Overhead:

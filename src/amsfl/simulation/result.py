@@ -167,7 +167,7 @@ def portable(parts: RunSetup, params: Array, summary: Summary, best: Best | None
         "best": best and {"round": best.round, "score": best.score},
         "score": parts.judge_by.removeprefix("-") or parts.score.title,
         "notes": [summary.note] if summary.note else [],
-        "settings": parts.config.model_dump(exclude_none=True, exclude={"data_dir"}),
+        "settings": parts.config.model_dump(exclude_none=True),
     }
     return PortableModel(
         parts.task.model.layers,

@@ -34,6 +34,9 @@ class Scoring(NamedTuple):
 
 
 Asked = Work | Scoring | RoundRecord
+OTHERS_EVERY = (
+    10  # scored rounds of the hold-out for one of the other splits; the last round's are all scored
+)
 Steps = Generator[Asked, Any, Any]
 
 
@@ -128,7 +131,7 @@ def evaluate(setup: RunSetup, trial: TrialState) -> Steps:
     often, over = setup.config.eval_every, trial.status != "running"
     if trial.round % often and not over:
         return {}
-    rare, scores = trial.round % (often * setup.config.test_every) == 0, dict[str, Json]()
+    rare, scores = trial.round % (often * OTHERS_EVERY) == 0, dict[str, Json]()
     model = model_of(setup, trial)
     for split in setup.task.evals:
         if split == "holdout" or rare or over:

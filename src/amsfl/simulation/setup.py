@@ -34,7 +34,6 @@ from amsfl.simulation.components import (
     loss_of,
     method_of,
     named_network,
-    own_features,
     partition_scheme,
     room_of,
     takes_readings,
@@ -135,8 +134,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         for each, profile in zip(configs, profiles, strict=True)
     ]
     cast = attackers.draw_attackers(configs, clients)
-    rows, partitions = own_features(configs, dataset, partitions)
-    rows, partitions = cast.false_rows(rows, partitions)
+    rows, partitions = cast.false_rows(dataset, partitions)
     method = method._replace(attacks=cast.attacks)
     dtype = np.float64 if config.precision == "float64" else np.float32
     if own.network:
@@ -149,7 +147,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     if method.private_rows:
         check_rows_apart(network, dataset.x)
     job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)
-    shuffled = config.batch if config.batches == "shuffled" else 0
+    shuffled = config.batch if config.epochs is not None else 0
     job = job._replace(shuffled=shuffled)
     if method.judges and config.held_back:
         job = task.hold_back(job, config.held_back)
@@ -173,8 +171,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
             raise UserError(
                 "Trials of a batch share the noise on their sums: run them in batches of their own."
             )
-        on_sums = private_sum(private_settings(config), noises.pop(), part, clients)
-        method = privacy.protect_clients(method, on_sums)
+        method = method._replace(private_clients=private_sum(config.clip, noises.pop(), part))
     if method.private_rows:
         job = job._replace(noise=np.array([[each.noise for each in one.exposures] for one in ledgers]))
     reads = takes_readings(config, method, policy)

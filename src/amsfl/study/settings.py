@@ -20,7 +20,6 @@ CHUNK = 10  # trials that run as one batch and are saved together
 FIELDS = ("title", "kind", "trials", "seed", "reference", "run", "methods", "searched")
 FOR_ALL = {  # what a comparison needs, whatever its file says
     "stop_at_target": False,  # times to a target come from whole curves
-    "test_every": 10,  # KDDTest+ is read at the end; between, a glance is enough
 }
 
 ELSEWHERE = {  # settings of a run that stand in another place of a study's file, or in none

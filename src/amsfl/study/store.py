@@ -14,7 +14,6 @@ from amsfl.simulation import CustomParts, Result, provenance
 from amsfl.simulation.components import client_names, method_of
 from amsfl.study.settings import Study
 
-PLACES = {"data_dir"}  # where the user keeps things: no part of a study, and of no use elsewhere
 FREE = ("trials", "title", "reference")  # what may change when a study goes on
 METRICS = ("accuracy", "macro_f1", "r2", "mae", "rmse")  # of a round; the summary has the last one's whole
 
@@ -95,9 +94,7 @@ def manifest(study: Study, dataset: Dataset) -> Manifest:
 
 def described(study: Study, dataset: Dataset) -> Json:
     """study.toml: every setting of every method as it was run, the data, and how fast the clients are."""
-    configs = {
-        entry: study.config(entry).model_dump(exclude_none=True, exclude=PLACES) for entry in study.methods
-    }
+    configs = {entry: study.config(entry).model_dump(exclude_none=True) for entry in study.methods}
     first = next(iter(configs.values()))
     shared = {
         key: value for key, value in first.items() if all(c.get(key) == value for c in configs.values())

@@ -204,7 +204,7 @@ def measured(result: Result) -> Row:
 def _name(run: SweepRun, data: Dataset) -> str:
     """The same for the same settings, data and versions: such a run need not be run again."""
     made = [
-        run.config.model_dump(mode="json", exclude={"data_dir"}),
+        run.config.model_dump(mode="json"),
         provenance.of_data(data),
         provenance.of_files(run.config),
         provenance.versions(),

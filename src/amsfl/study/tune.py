@@ -46,7 +46,7 @@ def tune_study(
         if not keys:
             continue
         config = study.config(entry)
-        made_from = [keys, config.model_dump(exclude={"data_dir"}), rows | provenance.of_files(config)]
+        made_from = [keys, config.model_dump(), rows | provenance.of_files(config)]
         search = (recorded or {}).get(entry) or {}
         if search.get("of") != checksum(made_from):
             if watch:
