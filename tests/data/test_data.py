@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from amsfl.core import UserError
 from amsfl.data import catalogue, load, nslkdd
 from amsfl.data.dataset import random_stream, split
-from amsfl.data.nslkdd import CLASSES, FEATURES, NUMERIC, VOCABULARY, encode
-from amsfl.data.nslkdd_synth import KINDS, NOTE, SHARES, generate
+from amsfl.data.nslkdd import CLASSES, FEATURES, KINDS, NOTE, NUMERIC, SHARES, VOCABULARY, encode, generate
 from amsfl.data.read_table import read_table
 
 
@@ -90,7 +89,7 @@ def test_catalogue_names_what_load_takes(monkeypatch: pytest.MonkeyPatch, tmp_pa
     ours = ["nslkdd", "nslkdd-synth", "digits", "images-synth", "texts-synth"]
     assert [*lines][:5] == ours and [*lines][-1] == "FILE.csv"
     assert lines["nslkdd"].where == f"not in {tmp_path}"
-    for name in ("nslkdd-synth", "digits", "fcube"):
+    for name in ("nslkdd-synth", "digits"):
         data = load(name)
         assert lines[name].rows == len(data.x) + sum(len(x) for x, _ in data.evals.values())
 

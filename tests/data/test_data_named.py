@@ -42,22 +42,6 @@ def test_synthetic_needs_two_numbers() -> None:
             load(wrong)
 
 
-def test_fcube_gives_every_site_two_opposite_octants() -> None:
-    data = load("fcube")
-    assert data.sites is not None
-    assert (np.bincount(data.sites) == 1000).all()
-    assert ((data.x[:, 0] <= 0) == data.y).all()
-    octants = set()
-    for site in range(4):
-        own = data.x[data.sites == site]
-        signs = {tuple(row) for row in np.sign(own).astype(int)}
-        one, other = signs
-        assert tuple(-s for s in one) == other
-        assert (own[:, 0] > 0).sum() == 500
-        octants |= signs
-    assert len(octants) == 8
-
-
 def write_images(folder: Path, rows: int) -> dict[str, str]:
     """idx files: heads of 16 and 8 bytes, then pixels and labels; one of them packed."""
     sums = {}

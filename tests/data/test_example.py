@@ -8,7 +8,7 @@ from collections import Counter
 from command_line import CliRunner
 
 from amsfl.cli.app import app
-from amsfl.data.example import DIAGNOSES, HOSPITALS, LABEL, WHOLE, messy
+from amsfl.data.named import DIAGNOSES, HOSPITALS, LABEL, WHOLE, messy
 
 
 def rows_of(content: bytes) -> list[dict[str, str]]:

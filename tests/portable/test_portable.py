@@ -14,7 +14,7 @@ from command_line import CliRunner
 import amsfl
 from amsfl import portable
 from amsfl.cli.app import app
-from amsfl.core import DiskError, UserError
+from amsfl.core import DiskError, Remark, UserError
 from amsfl.data import load
 from amsfl.data.features import encode
 from amsfl.data.nslkdd import COLUMNS, NUMERIC, VOCABULARY, RawTraffic, recipe
@@ -58,6 +58,8 @@ def test_every_library_has_the_same_logits(trained: Any, tmp_path: Path) -> None
     np.testing.assert_array_equal(features, result.parts.data.evals["holdout"][0])
     with pytest.raises(UserError, match="times as large"):
         model.predict(features)
+    with pytest.warns(Remark, match="times as large"):  # a frame is believed
+        model.predict(dict(zip(model.features, features.T, strict=True)))
     for to in ("sklearn", "torch", "onnx"):
         done = CliRunner().invoke(
             app, ["export", str(where), "--to", to, "--which", "last", "--out", str(tmp_path / to)]
@@ -221,6 +223,7 @@ def test_rows_with_answers_are_scored_and_columns_explained(tmp_path: Path) -> N
     out = tmp_path / "p.csv"
     done = CliRunner().invoke(app, ["predict", str(run), str(table), "--out", str(out)])
     assert done.exit_code == 0 and "accuracy: " in done.stdout, done.output
+    assert "the rows that the model was trained on" in done.stdout
     predicted = [row["prediction"] for row in csv.DictReader(out.open(encoding="utf-8"))]
     found = portable.evaluate(portable.load(run), str(table))
     assert found.scores["accuracy"] == pytest.approx(metrics.accuracy_score(answers, predicted))
@@ -228,6 +231,10 @@ def test_rows_with_answers_are_scored_and_columns_explained(tmp_path: Path) -> N
         max(np.mean(answers == "yes"), np.mean(answers == "no"))
     )
     assert sum(each.rows for each in found.calibration) == found.rows == 300
+    frame = {"label": answers, "amount": np.round(amount, 4), "noise": np.round(noise, 4)}
+    other = {name: cells[:299] for name, cells in frame.items()}
+    known = [portable.evaluate(portable.load(run), rows).trained_on for rows in (frame, other)]
+    assert found.trained_on and known == [True, False]  # the same rows in memory, and one row less
     importance = {each.column: each.lost for each in portable.explain(portable.load(run), str(table))}
     assert list(importance) == ["amount", "noise"] and importance["amount"] > 0.3 > importance["noise"] + 0.2
     done = CliRunner().invoke(app, ["explain", str(run), str(table), "--json"])

@@ -72,7 +72,7 @@ def any_terminal() -> None:
 def describe_data(data: "Dataset", partition: str = "auto", stderr: bool = True) -> None:
     """A table as it is read, before anything is trained on it; on request data by name, too."""
     from amsfl.data import describe
-    from amsfl.data.describe import is_own_table
+    from amsfl.data.dataset import is_own_table
 
     if stderr and not is_own_table(data):
         return

@@ -123,6 +123,11 @@ def _plural(count: int, word: str) -> str:
 
 def _print_scores(evaluation: "Evaluation") -> None:
     """Every score beside what always saying the same would have."""
+    if evaluation.trained_on:
+        say(
+            "These are the rows that the model was trained on and chosen by: expect less of new ones. What "
+            "it scores on rows that were held out is in the run's report."
+        )
     for name, value in evaluation.scores.items():
         base = evaluation.baseline.get(name)
         beside = "" if base is None else f" (always saying the same: {base:.4g})"
@@ -138,7 +143,7 @@ def _print_scores(evaluation: "Evaluation") -> None:
 
 def _check_apart(rows: Path, out: Path) -> None:
     """Predictions never take the place of the rows that they are of."""
-    from amsfl.data.paths import site_files
+    from amsfl.data.sources import site_files
 
     for file in site_files(str(rows)) or [rows]:
         if out.exists() and out.samefile(file):

@@ -107,7 +107,7 @@ def _print_profiles(console: "Console") -> None:
 
 
 def _write_example(folder: Path) -> None:
-    from amsfl.data.example import messy
+    from amsfl.data.named import messy
     from amsfl.record.disk import make_folder, write_atomically
 
     files = messy()

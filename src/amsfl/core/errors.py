@@ -24,11 +24,11 @@ class Remark(UserWarning):
     """Something worth a line before work begins, no mistake: a setting without effect, a bound."""
 
 
-def listed(names: Iterable[str]) -> str:
-    """Names in a sentence; of very many, as a wide table has them, the first ones."""
+def listed(names: Iterable[str], most: int = MOST) -> str:
+    """Names in a sentence; of very many, as a wide table has them, the first ones, and how many more."""
     some = list(names)
-    more = f" and {len(some) - MOST:,} more" if len(some) > MOST else ""
-    return ", ".join(some[:MOST]) + more
+    more = f" and {len(some) - most:,} more" if len(some) > most else ""
+    return ", ".join(some[:most]) + more
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from amsfl.data.dataset import Dataset, FloatArray, Frame, IntArray, LabelScale
-from amsfl.data.describe import describe
+from amsfl.data.dataset import Dataset, FloatArray, Frame, IntArray, LabelScale, describe
 from amsfl.data.partition import partition
 from amsfl.data.sources import DataSource, catalogue, is_named, load
 

@@ -10,11 +10,11 @@ from zlib import crc32
 import numpy as np
 import pandas as pd
 
-from amsfl.core import UserError
+from amsfl.core import UserError, listed
 from amsfl.data.cells import Floats, format_date
 from amsfl.data.dataset import FloatArray, IntArray, mean_and_deviation
 from amsfl.data.read_table import RawTable
-from amsfl.data.recipe import BUCKETS, FORMS, GAP, ColumnRecipe, Recipe, plural, some, whole
+from amsfl.data.recipe import BUCKETS, FORMS, GAP, NAMED, ColumnRecipe, Recipe, plural, whole
 
 MOST_WORDS = 64  # distinct words that get a column each; more are hashed
 ROUNDING = 16 * np.finfo(np.float64).eps  # of the largest value: sums of equal values may differ by it
@@ -60,7 +60,9 @@ def fit(table: RawTable, label: str, client: str, rows: IntArray, asked: Mapping
         gaps += _describe_gaps(column, int(table.frame[name].isna().sum()))
     same = [column.name for column in columns if column.constant]
     if same:
-        remarks.append(f"The same in all training rows, so nothing is learned from it: {some(same)}.")
+        remarks.append(
+            f"The same in all training rows, so nothing is learned from it: {listed(same, NAMED)}."
+        )
     if gaps:
         remarks.append(
             f"Gaps are a category of their own, of numbers a feature beside the median: {', '.join(gaps)}."
@@ -153,8 +155,8 @@ def encode(recipe: Recipe, table: RawTable) -> FloatArray:
     missing = [column.name for column in recipe.columns if column.name not in table.frame]
     if missing:
         raise UserError(
-            f"{table.name} has no column {some([*map(repr, missing)], SHOWN)}; the model was "
-            f"trained with it. Its columns are {some(list(table.frame), 40)}."
+            f"{table.name} has no column {listed([*map(repr, missing)], SHOWN)}; the model was "
+            f"trained with it. Its columns are {listed(table.frame)}."
         )
     x = np.zeros((len(table.frame), len(recipe.features)), np.float32)
     start = 0
@@ -222,19 +224,26 @@ def scaled(column: ColumnRecipe, values: Floats) -> Floats:
     return np.asarray(standard, np.float64)
 
 
-def check_scale(recipe: Recipe, table: RawTable) -> None:
-    """Refuse an array that is plainly on another scale than the training rows: standardised already, say."""
+def other_scale(recipe: Recipe, table: RawTable) -> str:
+    """'' or that numbers are plainly on another scale than the training rows': standardised already, say."""
     ratios = []
     for column in recipe.columns:
         if column.read == "number" and column.scale and not column.log:
             high = np.nanquantile(np.abs(column_numbers(column, table)), 0.9) if len(table.frame) else 0.0
             ratios += [high / (abs(column.shift) + column.scale)] if high > 0 else []
     middle = float(np.median(ratios)) if ratios else 1.0
-    if len(table.frame) >= ENOUGH and not 1 / OTHER_SCALE < middle < OTHER_SCALE:
-        raise UserError(
-            f"The array's numbers are about {middle:.2g} times as large as those of the training rows; pass "
-            "raw columns, as the table had them. Features that are encoded already go into `model.outputs`."
-        )
+    if len(table.frame) < ENOUGH or 1 / OTHER_SCALE < middle < OTHER_SCALE:
+        return ""
+    return (
+        f"The numbers are about {middle:.2g} times as large as those of the training rows; pass raw columns, "
+        "as the table had them. Features that are encoded already go into `model.outputs`."
+    )
+
+
+def checksum_rows(recipe: Recipe, table: RawTable) -> str:
+    """Of what a recipe reads of rows and of their label, in whatever order they stand."""
+    kept = table.frame[[*(column.name for column in recipe.columns), recipe.label]]
+    return f"{int(pd.util.hash_pandas_object(kept, index=False).sum()):016x}"
 
 
 def unfamiliar_cells(recipe: Recipe, table: RawTable) -> list[str]:
@@ -257,13 +266,13 @@ def unfamiliar_cells(recipe: Recipe, table: RawTable) -> list[str]:
             if strange:
                 lines.append(
                     f"{plural(int((places < 0).sum()), 'cell')} of {column.name!r} with words that no "
-                    f"training row had ({some(strange, SHOWN)}): nothing is known of them."
+                    f"training row had ({listed(strange, SHOWN)}): nothing is known of them."
                 )
     if filled:
-        lines.insert(0, f"Filled, since no training row had gaps there: {some(filled, SAID)}.")
+        lines.insert(0, f"Filled, since no training row had gaps there: {listed(filled, SAID)}.")
     named = [f"{name!r} {count:,}" for name, count in far.items() if count]
     if named:
         total = plural(sum(far.values()), "value")
-        lines.append(f"{total} far from the training rows', cut at their limits: {some(named, SAID)}.")
+        lines.append(f"{total} far from the training rows', cut at their limits: {listed(named, SAID)}.")
     more = [f"And {len(lines) - SAID:,} more remarks of this kind."] if len(lines) > SAID else []
     return lines[:SAID] + more

@@ -7,11 +7,11 @@ from difflib import get_close_matches
 import numpy as np
 import pandas as pd
 
-from amsfl.core import UserError, nearest
+from amsfl.core import UserError, listed, nearest
 from amsfl.data.cells import CellHints, Floats, choose, date_readings, number_readings
 from amsfl.data.dataset import FLAT, IntArray, Labels
 from amsfl.data.read_table import RawTable
-from amsfl.data.recipe import plural, some, whole
+from amsfl.data.recipe import NAMED, plural, whole
 
 TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # different whole numbers that are classes unless somebody says otherwise
@@ -101,7 +101,7 @@ def _doubtful_classes(label: str, y: IntArray, classes: Sequence[str]) -> list[s
     same = Counter(name.casefold() for name in classes)
     twice = [name for name in classes if same[name.casefold()] > 1]
     remarks = (
-        [f"Classes of {label!r} that differ in capitals alone are kept apart: {some(twice)}."]
+        [f"Classes of {label!r} that differ in capitals alone are kept apart: {listed(twice, NAMED)}."]
         if twice
         else []
     )

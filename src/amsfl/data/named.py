@@ -1,21 +1,24 @@
-"""Data by name: drawn as their authors draw them, made up, or found on this machine.
+"""Data by name: drawn as their authors draw them, made up, or found on this machine; a table to try.
 
 | name | what | from |
 | --- | --- | --- |
 | digits | 1,797 images of 8 x 8: UCI's handwritten digits, the test half | scikit-learn |
 | fashion-mnist | images of clothes; the hold-out is its test set | a Debian package, or a folder of files |
 | synthetic:A,B | thirty sites with models of their own | Li et al. 2020, arXiv 1812.06127 (FedProx) |
-| fcube | points in a cube, a site has two opposite octants | Li et al. 2022, arXiv 2102.02079 (NIID-Bench) |
 | images-synth | coarse patterns, moved about and covered with noise | made up from a fixed seed |
 | texts-synth | words of a row's own class among common ones by Zipf's law | made up from a fixed seed |
 """
 
+import csv
 import gzip
+import io
+from datetime import date
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from amsfl.core import UserError
 from amsfl.data.dataset import Dataset, FloatArray, IntArray, hold_out, random_stream, split
@@ -23,8 +26,6 @@ from amsfl.data.recipe import ColumnRecipe, Recipe
 
 SITES, FEATURES, CLASSES = 30, 60, 10  # of Synthetic(alpha, beta)
 TENTH = 0.1  # of every site's rows, its hold-out: as the authors have it
-DRAWN = 0  # the seed of data that are drawn: every run has the same
-POINTS = 1000  # of a site of FCUBE, and of its test set
 SIDE, KINDS = 28, 10  # of made-up images
 PLACES, WORDS, TOPICS = 32, 8192, 4  # of made-up texts; token 0 fills rows up
 OWN, OFTEN = 200, 0.25  # words of a class, and how often a word is one of them
@@ -39,6 +40,15 @@ FASHION = {  # sha256 of the files, unpacked: packers differ
 }
 CLOTHES = ("T-shirt", "trousers", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "boot")
 NOTE = "Synthetic data ({}): generated from a fixed seed."
+VISITS, NEW = 20_000, 500
+GAPS = 0.04  # share of empty cells in the columns that may have them
+COMES_BACK = 0.07
+DIAGNOSES = 3_000
+HOSPITALS = {"Oslo": 0.34, "Lyon": 0.24, "Graz": 0.17, "Porto": 0.12, "Turku": 0.08, "Ghent": 0.05}
+WARDS = ("surgery", "cardiology", "oncology", "geriatrics", "neurology", "general")
+WARD_RISK = np.array([-0.8, 0.6, 0.9, 1.2, 0.0, -0.4])
+WHOLE = ("visit_id", "hospital")  # columns without gaps
+LABEL = "readmitted"
 
 
 def load_digits(argument: str, holdout: float, seed: int) -> Dataset:
@@ -79,7 +89,7 @@ def load_synthetic(argument: str, holdout: float, seed: int) -> Dataset:
             f"--data synthetic:{argument} needs two numbers from 0 to 100, how much sites' models and "
             "features differ, as in synthetic:1,1."
         )
-    rng = random_stream(DRAWN, "synthetic")
+    rng = random_stream(0, "synthetic")  # every run has the same data
     sizes = rng.lognormal(4, 2, SITES).astype(int) + 50
     tilt, shift = rng.normal(0, alpha, SITES), rng.normal(0, beta, SITES)
     deviation = np.arange(1, FEATURES + 1) ** -0.6
@@ -102,28 +112,6 @@ def load_synthetic(argument: str, holdout: float, seed: int) -> Dataset:
         tuple(f"site {site}" for site in range(SITES)),
         synthetic=True,
         note="Synthetic data (FedProx's Synthetic): generated from a fixed seed.",
-    )
-
-
-def load_fcube(argument: str, holdout: float, seed: int) -> Dataset:
-    """Points in [-1, 1]^3, of the class [x1 <= 0]; site k has an octant with x1 > 0 and the one opposite."""
-    rng = random_stream(DRAWN, "fcube")
-    signs = np.array([(1, b, c) for b in (1, -1) for c in (1, -1)])
-    sites = np.repeat(np.arange(len(signs)), POINTS)
-    side = np.where(np.arange(len(sites)) % 2, -1, 1)[:, None]
-    x = rng.random((len(sites), 3)) * signs[sites] * side
-    test = rng.uniform(-1, 1, (POINTS, 3))
-    return Dataset(
-        "fcube",
-        x.astype(np.float32),
-        (x[:, 0] <= 0).astype(np.int32),
-        {"holdout": (test.astype(np.float32), (test[:, 0] <= 0).astype(np.int32))},
-        ("right", "left"),
-        ("x1", "x2", "x3"),
-        sites,
-        tuple(f"site {site}" for site in range(len(signs))),
-        synthetic=True,
-        note="Synthetic data (FCUBE): generated from a fixed seed.",
     )
 
 
@@ -197,3 +185,79 @@ def load_texts(argument: str = "", holdout: float = 0.2, seed: int = 0, rows: in
     note = NOTE.format("texts-synth")
     whole = Dataset("texts-synth", x.astype(np.float32), y, {}, classes, names, synthetic=True, note=note)
     return hold_out(whole, holdout, seed)
+
+
+def messy(rows: int = VISITS, new: int = NEW, seed: int = 13) -> dict[str, bytes]:
+    """A table as tables are, in two CSV files by name: visits.csv with its label, and new-visits.csv, later
+    rows without one.
+
+    Hospital visits that nobody made, with gaps, dates, an id and very many words. Who comes back within
+    thirty days (7 in 100) depends on age, earlier visits, a laboratory value, the ward and the diagnosis. The
+    six hospitals differ in size, in whom they treat and in how often patients return.
+    """
+    if rows < 100 or new < 1:
+        raise UserError(f"The example has 100 rows or more and 1 new row or more; got {rows} and {new}.")
+    columns, risk = _visits(rows + new, random_stream(seed, "messy"))
+    returned = risk[:rows] >= np.quantile(risk[:rows], 1 - COMES_BACK)
+    labels = np.where(returned, "yes", "no").tolist()
+    old = {name: cells[:rows] for name, cells in columns.items()} | {LABEL: labels}
+    later = {name: cells[rows:] for name, cells in columns.items()}
+    return {"visits.csv": _csv(old), "new-visits.csv": _csv(later)}
+
+
+def _visits(count: int, rng: np.random.Generator) -> tuple[dict[str, list[str]], npt.NDArray[np.float64]]:
+    """The columns as text, and every visit's risk."""
+    site = rng.choice(len(HOSPITALS), count, p=list(HOSPITALS.values()))
+    age = np.clip(rng.normal(58 + 3 * site, 17), 18, 99)  # the smaller the hospital, the older its patients
+    earlier = rng.poisson(np.exp((age - 60) / 40) * (0.6 + 0.2 * site))
+    ward = (rng.choice(len(WARDS), count, p=[0.25, 0.2, 0.1, 0.15, 0.1, 0.2]) + (site == 5)) % len(WARDS)
+    # most visits go through all diagnoses there are, the others have what is common in their hospital
+    distinct = min(DIAGNOSES, count // 6)
+    every = rng.permutation(np.arange(count) % distinct)
+    common = rng.zipf(1.3, count) % distinct * (1 + 7 * site) % distinct
+    code = np.where(rng.random(count) < 0.85, every, common)
+    creatinine = rng.lognormal(0.0 + 0.01 * (age - 60), 0.45)
+    pulse = rng.normal(78, 12, count) + 4 * (creatinine > 2)
+    smoker = rng.random(count) < 0.25
+    logit = (
+        1.1 * np.minimum(earlier, 6)
+        + 0.05 * (age - 60)
+        + 1.5 * np.log(creatinine)
+        + 1.3 * WARD_RISK[ward]
+        + rng.normal(0, 0.8, DIAGNOSES)[code]
+        + 0.6 * smoker
+        + 0.03 * (pulse - 78)
+        + np.array([-0.6, 0.0, 0.3, -0.2, 0.6, 0.9])[site]
+    )
+    admitted = date(2023, 1, 1).toordinal() + np.sort(rng.integers(0, 730, count))
+    born = admitted - (age * 365.25).astype(int)
+    columns = {
+        "visit_id": [str(100_000 + place) for place in range(count)],
+        "hospital": [list(HOSPITALS)[place] for place in site],
+        "admitted": [date.fromordinal(int(day)).isoformat() for day in admitted],
+        "born": [date.fromordinal(int(day)).strftime("%d.%m.%Y") for day in born],
+        "ward": [WARDS[place] for place in ward],
+        "diagnosis": [_code(place) for place in code],
+        "pulse": [f"{value:.0f}" for value in pulse],
+        "temperature": [f"{value:.1f}" for value in rng.normal(37.1, 0.6, count)],
+        "creatinine": [f"{value:.2f}" for value in creatinine],
+        "earlier_visits": [str(value) for value in earlier],
+        "smoker": ["yes" if value else "no" for value in smoker],
+    }
+    for name, cells in columns.items():
+        if name not in WHOLE:
+            for place in np.flatnonzero(rng.random(count) < GAPS):
+                cells[place] = ""
+    return columns, logit + rng.logistic(0, 0.5, count)
+
+
+def _code(place: int) -> str:
+    """A diagnosis as hospitals write them: a letter, two digits, a point and a digit."""
+    letter, rest = divmod(int(place), 200)
+    return f"{chr(ord('A') + letter)}{rest // 5:02}.{rest % 5}"
+
+
+def _csv(columns: dict[str, list[str]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([columns, *zip(*columns.values(), strict=True)])
+    return text.getvalue().encode()

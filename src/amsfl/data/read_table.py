@@ -7,6 +7,7 @@ import codecs
 import csv
 import gzip
 import io
+import json
 import re
 import warnings
 import zipfile
@@ -17,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from amsfl.core import UserError, need
+from amsfl.core import UserError, listed, need
 from amsfl.data.cells import CellHints, place, read_cells, spell
-from amsfl.data.paths import TEXT_ENDINGS, check_file, name_files, site_files, source_name
 from amsfl.data.recipe import Recipe
+from amsfl.data.sources import TEXT_ENDINGS, check_file, name_files, site_files, source_name
 
 CLIENTS = ("client", "site", "hospital")  # usual names of the column that says whose row it is
 SITE = "site"  # the column that says which file a row came from
@@ -173,9 +174,9 @@ def _read_csv(path: str, reading: ReadingHints) -> tuple[pd.DataFrame, bool, Seq
         raise UserError(f"{path} cannot be read as CSV text: {error}.") from None
     if not head or text.count("\n", 0, len(text) - 1) < lines.line_num:
         raise UserError(f"{path} has no rows below its first line; it needs a header and data.")
+    if all(re.fullmatch(r"\s*[+-]?[\d.]+(e[+-]?\d+)?\s*", name, re.I) for name in head) or not any(head):
+        raise UserError(f"The first line of {path} must name the columns; it reads {listed(head, 12)}.")
     header = named(head, f"The first line of {path}")
-    if all(re.fullmatch(r"[+-]?[\d.]+(e[+-]?\d+)?", name, re.I) for name in header) or not any(head):
-        raise UserError(f"The first line of {path} must name the columns; it reads {','.join(header)}.")
     cell = rf'(^|{re.escape(separator)})"?{DECIMAL}"?\s*($|{re.escape(separator)})'
     comma = separator != "," and re.search(cell, text[:START], re.M) is not None
     texts = [name for name in header if name in reading.texts(header)]
@@ -262,6 +263,12 @@ def _read_excel(path: str) -> pd.DataFrame:
     return pd.DataFrame(wide, index=index, columns=header, dtype=object)
 
 
+def _read_json_lines(path: str) -> pd.DataFrame:
+    """By json: pandas' own reader turns words into dates, or warns that it will not be asked."""
+    with Path(path).open(encoding="utf-8-sig") as file:
+        return pd.DataFrame([json.loads(line) for line in file if line.strip()])
+
+
 def _with_pyarrow(read: Callable[[str], Any], path: str) -> Any:
     need("pyarrow", "parquet", f"Reading {path}")
     return read(path)
@@ -271,8 +278,8 @@ READERS: dict[str, Callable[[str], Any]] = {
     ".parquet": lambda path: _with_pyarrow(pd.read_parquet, path),
     ".feather": lambda path: _with_pyarrow(pd.read_feather, path),
     ".arrow": lambda path: _with_pyarrow(pd.read_feather, path),
-    ".jsonl": lambda path: pd.read_json(path, lines=True, dtype=False, convert_dates=False),
-    ".ndjson": lambda path: pd.read_json(path, lines=True, dtype=False, convert_dates=False),
+    ".jsonl": _read_json_lines,
+    ".ndjson": _read_json_lines,
     ".xlsx": _read_excel,
 }
 

@@ -13,6 +13,7 @@ from amsfl.core import UserError
 
 GAP = "(missing)"  # the category of a gap
 BUCKETS = 64  # of a hashed column
+NAMED = 12  # names in a sentence
 FORMS = {  # how text is read that may mean two things; 'year-first' needs no choice
     "decimal-point": "1234.5",
     "decimal-comma": "1234,5",
@@ -67,6 +68,7 @@ class Recipe(NamedTuple):
     missing: tuple[str, ...] = ()  # words and numbers that mean a gap, as in -999
     left_out: dict[str, str] = {}  # column -> why
     remarks: tuple[str, ...] = ()  # what was decided, and how to decide otherwise
+    rows: str = ""  # a checksum of the rows that it was fitted to and judged by, to know them again
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -119,9 +121,3 @@ def whole(text: str) -> str:
 
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
-
-
-def some(names: Collection[str], most: int = 12) -> str:
-    """Names in a sentence, and how many more there are."""
-    more = f" and {len(names) - most:,} more" if len(names) > most else ""
-    return ", ".join(list(names)[:most]) + more

@@ -10,7 +10,7 @@ import pandas as pd
 from amsfl.core import UserError, listed, nearest
 from amsfl.data.cells import Floats
 from amsfl.data.dataset import Dataset, IntArray, Mask, label_scale, split, standardise
-from amsfl.data.features import encode, fit
+from amsfl.data.features import checksum_rows, encode, fit
 from amsfl.data.labels import category_codes, read_labels
 from amsfl.data.read_table import CLIENTS, RawTable, ReadingHints, read_table
 from amsfl.data.recipe import ColumnOptions, ColumnRecipe, Recipe, plural
@@ -84,6 +84,7 @@ def load_table(
     if classes:
         leaks = [_describe_leak(column, table, y, train, label) for column in recipe.columns]
         recipe = recipe._replace(remarks=(*recipe.remarks, *filter(None, leaks)))
+    recipe = recipe._replace(rows=checksum_rows(recipe, table))
     x, file = encode(recipe, table), table.name.rpartition("/")[2]
     scale = None if classes else label_scale(y[train])
     y = y if scale is None else standardise(y, scale)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from amsfl.core import UserError
+from amsfl.core import UserError, listed
 from amsfl.core.scores import UNBALANCED
-from amsfl.data.recipe import Recipe, some
+from amsfl.data.recipe import Recipe
 from amsfl.portable.model import PortableModel
 from amsfl.portable.network import Array
 
@@ -26,6 +26,7 @@ class Evaluation(NamedTuple):
     scores: dict[str, float]
     baseline: dict[str, float]
     calibration: tuple["CalibrationBin", ...] = ()
+    trained_on: bool = False  # the very rows that the model was trained on, and chosen by
 
 
 class CalibrationBin(NamedTuple):
@@ -63,8 +64,11 @@ def evaluate(model: PortableModel, rows: Any) -> Evaluation:
     Returns:
         Scores, the base rate, and the calibration curve of classes.
     """
-    _, table, answers = _labelled(model, rows)
-    return _score(model, model.logits(table), answers)
+    from amsfl.data.features import checksum_rows
+
+    recipe, table, answers = _labelled(model, rows)
+    evaluation = _score(model, model.logits(table), answers)
+    return evaluation._replace(trained_on=bool(recipe.rows) and recipe.rows == checksum_rows(recipe, table))
 
 
 def explain(model: PortableModel, rows: Any, repeats: int = REPEATS, seed: int = 0) -> list[Importance]:
@@ -122,7 +126,7 @@ def _labelled(model: PortableModel, rows: Any) -> tuple[Recipe, "RawTable", Arra
     unknown = [word for word in words if word not in place]
     if unknown:
         raise UserError(
-            f"{table.name} has the class {unknown[0]!r}; the model knows {some(model.classes, 40)}."
+            f"{table.name} has the class {unknown[0]!r}; the model knows {listed(model.classes)}."
         )
     return recipe, table, cells.map(place).to_numpy(np.int64)
 

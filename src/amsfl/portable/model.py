@@ -2,7 +2,6 @@
 """A trained model that leaves: layers, tensors, preprocessing and classes, in files that anyone can read."""
 
 import warnings
-from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,11 +11,11 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save
 
-from amsfl.core import DiskError, Remark, UserError
+from amsfl.core import DiskError, Remark, UserError, listed
 from amsfl.core.scores import describe_scores
 from amsfl.core.version import VERSION
 from amsfl.data.dataset import LabelScale
-from amsfl.data.recipe import ColumnRecipe, Recipe, some
+from amsfl.data.recipe import ColumnRecipe, Recipe
 from amsfl.portable.network import KINDS, Array, LayerSpec, Tensors, logits, shapes
 from amsfl.record import Damaged, from_plain, plain
 from amsfl.record.disk import Content, digest
@@ -72,8 +71,7 @@ class PortableModel(NamedTuple):
         """
         from amsfl.data.read_table import by_recipe, read_table
 
-        columns = tuple(ColumnRecipe(name, "number") for name in self.features)
-        return read_table(rows, by_recipe(self.recipe or Recipe(columns)))
+        return read_table(rows, by_recipe(self.recipe or self._features_as_they_are()))
 
     def encode(self, rows: Any) -> Array:
         """Features of raw rows: what the network takes.
@@ -84,34 +82,30 @@ class PortableModel(NamedTuple):
         Returns:
             float32 [rows, features].
         """
-        if is_array(rows):
-            rows = np.asarray(rows)
+        from amsfl.data.features import encode, other_scale, unfamiliar_cells
+
+        recipe, by_place = self.recipe or self._features_as_they_are(), is_array(rows)
+        if by_place:
+            rows, names = np.asarray(rows), [column.name for column in recipe.columns]
+            if rows.ndim != 2 or rows.shape[1] != len(names):
+                raise UserError(
+                    f"Rows have shape {rows.shape}; the model takes [rows, {len(names)}] raw columns: "
+                    f"{listed(names, 5)}. Features that are encoded already go into `outputs`."
+                )
             if self.recipe is None:
-                return self._checked(rows, self.features)
-            columns = [column.name for column in self.recipe.columns]
-            rows = dict(zip(columns, self._checked(rows, columns).T, strict=True))
-            return self._encode(rows, from_array=True)
-        return self._encode(rows)
-
-    def _encode(self, rows: Any, from_array: bool = False) -> Array:
-        from amsfl.data.features import check_scale, encode, unfamiliar_cells
-
+                return rows
+            rows = dict(zip(names, rows.T, strict=True))
         table = self.read(rows)
-        recipe = self.recipe or Recipe(tuple(ColumnRecipe(name, "number") for name in self.features))
-        if from_array:
-            check_scale(recipe, table)
+        scale = other_scale(recipe, table)
+        if scale and by_place:
+            raise UserError(scale)
         x = encode(recipe, table)
-        for line in unfamiliar_cells(recipe, table):
-            warnings.warn(line, Remark, stacklevel=3)
+        for line in filter(None, [scale, *unfamiliar_cells(recipe, table)]):
+            warnings.warn(line, Remark, stacklevel=4)  # of whoever asks for predictions
         return x
 
-    def _checked(self, x: Array, columns: Sequence[str]) -> Array:
-        if x.ndim != 2 or x.shape[1] != len(columns):
-            raise UserError(
-                f"Rows have shape {x.shape}; the model takes [rows, {len(columns)}] raw columns: "
-                f"{some(columns, 5)}. Features that are encoded already go into `outputs`."
-            )
-        return x
+    def _features_as_they_are(self) -> Recipe:
+        return Recipe(tuple(ColumnRecipe(name, "number") for name in self.features))
 
     def logits(self, rows: Any) -> Array:
         """The network's outputs.
@@ -312,7 +306,9 @@ def model_card(model: PortableModel) -> str:
         )
     lines += [f"- {note}" for note in about.get("notes", []) if note]
     if model.recipe is not None:
-        lines.append(f"- takes raw columns: {some([_code(each.name) for each in model.recipe.columns], 100)}")
+        lines.append(
+            f"- takes raw columns: {listed([_code(each.name) for each in model.recipe.columns], 100)}"
+        )
     lines += ["", "## How to use it", ""]
     chances = ', model.predict_proba("new.csv")' if model.classes else ""
     return "\n".join([*lines, USE.format(chances=chances) if model.layers else OWN])

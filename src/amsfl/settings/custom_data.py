@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from amsfl.core import UserError
+from amsfl.core import UserError, listed
 from amsfl.core.records import Array
 from amsfl.data import Dataset
 from amsfl.data.dataset import label_scale, standardise
@@ -27,7 +27,8 @@ def check_dataset(data: Dataset) -> Dataset:
         data = data._replace(features=tuple(f"x{column}" for column in range(width)))
     for what, names in (("classes", data.classes), ("features", data.features)):
         if isinstance(names, str) or len(set(map(str, names))) != len(names):
-            raise UserError(f"{name}: {what} are different names in a tuple, not {names!r}."[:300])
+            shown = repr(names) if isinstance(names, str) else listed(map(repr, names), 12)
+            raise UserError(f"{name}: {what} are different names in a tuple, not {shown}.")
     x, y = _split(f"{name}, split 'train'", data, data.x, data.y)
     evals = {
         split: _split(f"{name}, split {str(split)!r}", data, *pair) for split, pair in data.evals.items()

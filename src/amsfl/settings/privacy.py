@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from amsfl.clock import Profile
-from amsfl.core import UserError, nearest
+from amsfl.core import UserError, listed, nearest
 from amsfl.core.algorithm import NUMBERS
 from amsfl.methods import Method
 from amsfl.privacy import MECHANISMS, RECORD_LEVEL, Ledger, Mechanism, PrivacySettings
@@ -96,5 +96,5 @@ def privacy_remarks(
         )
     none = np.flatnonzero(ledger.limits == 0)
     if ledger.budgets and none.size:
-        who = ", ".join(map(str, none[:10]))
+        who = listed(map(str, none), 10)
         yield f"No step of these clients fits their epsilon, and they take no part: {who}."

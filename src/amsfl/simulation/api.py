@@ -10,7 +10,7 @@ from amsfl import record
 from amsfl.clock.costs import MEGABYTE
 from amsfl.core import Remark, UserError
 from amsfl.data import Dataset, Frame
-from amsfl.data.paths import is_table
+from amsfl.data.sources import is_table
 from amsfl.engines.models import Model
 from amsfl.privacy.mechanism import check_longer
 from amsfl.record import RoundRecord, check_same

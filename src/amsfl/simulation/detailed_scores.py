@@ -7,7 +7,7 @@ import numpy as np
 
 from amsfl.core.records import Json
 from amsfl.core.scores import UNBALANCED
-from amsfl.data.describe import is_own_table
+from amsfl.data.dataset import is_own_table
 from amsfl.engines import Errors, Scores, Task, devices, metrics
 from amsfl.engines.evaluate import outputs
 from amsfl.engines.models import tensors

@@ -174,7 +174,7 @@ def portable(parts: RunSetup, params: Array, summary: Summary, best: Best | None
         named(parts, params),
         data.classes,
         data.features,
-        data.recipe,
+        data.recipe and data.recipe._replace(rows="" if parts.mechanism else data.recipe.rows),
         about,
         data.amount,
     )
