@@ -94,7 +94,7 @@ KNOWN = [  # each of them once gave a traceback, a wrong answer or no end
     (["run", "--data", "digits", "--profile", "lognormal:1e-300,0"], 2, "the median goes from"),
     (["run", "--data", "digits", "--target", "1.0"], 0, "at the target, or after 1,000 rounds"),
     (["run", "--data", "digits", "--label", "x"], 2, "--label is for"),
-    (["run", "--data", "digits", "--poll", "3"], 2, "'poll' is about real clients"),
+    (["run", "--data", "digits", "--evaluate-clients", "1"], 2, "'evaluate_clients' is about real clients"),
     (["plan", "clients.csv", "--most", "9223372036854775807"], 2, "from 1 to 100,000"),
     (["plan", "clients.csv", "--policy", "printed", "--budget", "1e6"], 2, "one step at a time"),
     (["plan", "clients.csv", "--budget", "inf", "--json"], 2, "finite number"),

@@ -91,7 +91,7 @@ def test_a_federation_is_the_simulation_s(name: str) -> None:
     wanted = amsfl.run(**SETTINGS | own, details=False, progress=False)
     real = {key: value for key, value in (SETTINGS | own).items() if key not in ("engine", "partition")}
     grid = InProcessGrid(jax_client(shard), NODES)
-    result = serve(grid, real | {"poll": 0.001, "held_back": 0.0}, SOFTMAX.start(0), say=lambda line: None)
+    result = serve(grid, real | {"held_back": 0.0}, SOFTMAX.start(0), say=lambda line: None)
     np.testing.assert_allclose(result.arrays[NAME].numpy(), flat(wanted), rtol=1e-3, atol=2e-5)
 
 
@@ -381,7 +381,7 @@ def test_torch_clients_learn_the_digits() -> None:
         x, y = torch.from_numpy(DIGITS.x[place::3].copy()), torch.from_numpy(DIGITS.y[place::3].copy()).long()
         return DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
 
-    settings = {"clients": 3, "rounds": 8, "lr": 0.5, "evaluate_clients": 1, "target": 0.9, "poll": 0.001}
+    settings = {"clients": 3, "rounds": 8, "lr": 0.5, "evaluate_clients": 1, "target": 0.9}
     result = serve(
         InProcessGrid(torch_client(linear, own, own), NODES), settings, linear, say=lambda line: None
     )

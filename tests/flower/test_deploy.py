@@ -28,7 +28,7 @@ from amsfl.flower.site_check import NodeSettings
 from amsfl.record import read_run
 
 DOCS = Path(__file__).parents[2] / "docs"
-SMALL: dict[str, Any] = {"data": "digits", "clients": 3, "model": "softmax", "rounds": 3, "poll": 0.001}
+SMALL: dict[str, Any] = {"data": "digits", "clients": 3, "model": "softmax", "rounds": 3}
 
 
 def typed(*words: str) -> Any:

@@ -405,7 +405,7 @@ def test_a_private_federation_counts_stops_a_site_and_goes_on_where_it_was(tmp_p
     and the run goes on; so does a resumed one, with what sites have counted."""
     nodes = [node | {"state-dir": str(tmp_path / "sites")} for node in NODES]
     nodes[2] |= {"epsilon": 0.8}
-    given = {"clients": 3, "poll": 0.001, "batch": 32, "lr": 0.5, "method": "fedavg", "steps": 4, "rounds": 4}
+    given = {"clients": 3, "batch": 32, "lr": 0.5, "method": "fedavg", "steps": 4, "rounds": 4}
     given |= {"epsilon": 4.0, "noise": 3.0, "out": str(tmp_path / "run")}
     grid, start = InProcessGrid(jax_client(shard), nodes), np.zeros(650, np.float32)
     result = serve(grid, given, start, say=lambda line: None)

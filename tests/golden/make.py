@@ -121,7 +121,7 @@ def in_process(settings: dict[str, Any]) -> dict[str, float]:
         return rows @ flat[:640].reshape(10, 64).T + flat[640:]
 
     grid = InProcessGrid(jax_client(shard), [{"partition-id": place} for place in range(3)])
-    run = {"clients": 3, "rounds": 5, "batch": 16, "seed": 3, "poll": 0.001} | settings
+    run = {"clients": 3, "rounds": 5, "batch": 16, "seed": 3} | settings
     score = evaluator(logits, *digits.evals["holdout"])
     rounds: list[Any] = []
     result = serve(grid, run, softmax.start(3), evaluate=score, say=lambda line: None, watch=rounds.append)

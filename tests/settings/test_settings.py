@@ -69,8 +69,8 @@ def test_studies_leave_out_what_they_set_themselves():
 
 
 def test_settings_of_another_group_are_refused():
-    with pytest.raises(UserError, match="'poll' is about real clients, and this is a simulation"):
-        make_config({"poll": 3.0})
+    with pytest.raises(UserError, match="'evaluate_clients' is about real clients, and this is a simulation"):
+        make_config({"evaluate_clients": 1})
     with pytest.raises(UserError, match="'engine' is about simulations, and here real clients train"):
         serve_config({"engine": "loop"})
     for key, value in {"loss": "absolute", "class_weights": "balanced"}.items():

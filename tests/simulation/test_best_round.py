@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import amsfl
-from amsfl.core import UserError
 from amsfl.core.scores import score, worth
 from amsfl.settings.definitions import RunConfig
 from amsfl.simulation.api import with_patience
@@ -25,15 +24,14 @@ def first_best(values: list[float], patience: int) -> tuple[int, int]:
     return len(values), int(np.argmax(values)) + 1
 
 
-@pytest.mark.parametrize("by, key, sign", [("", "accuracy", 1), ("loss", "loss", -1)])
-def test_a_simulation_stops_for_want_of_a_better_round(by: str, key: str, sign: int, tmp_path: Path) -> None:
-    whole = amsfl.run(**SETTINGS, judge_by=by)
-    values = [sign * each.metrics["holdout"][key] for each in whole.rounds]
+def test_a_simulation_stops_for_want_of_a_better_round(tmp_path: Path) -> None:
+    whole = amsfl.run(**SETTINGS)
+    values = [each.metrics["holdout"]["accuracy"] for each in whole.rounds]
     assert whole.best is not None and whole.best.round == int(np.argmax(values)) + 1
-    assert whole.best.score == pytest.approx(sign * max(values))
+    assert whole.best.score == pytest.approx(max(values))
     end, best = first_best(values, 2)
     assert end < 12  # else this shows nothing
-    short = amsfl.run(**SETTINGS, judge_by=by, stop_after=2, out=tmp_path / "run")
+    short = amsfl.run(**SETTINGS, stop_after=2, out=tmp_path / "run")
     assert (short.summary.rounds, short.summary.status) == (end, "finished")
     assert short.best is not None and short.best.round == best
     on = amsfl.resume(tmp_path / "run", stop_after=0, rounds=12)
@@ -58,9 +56,8 @@ def test_a_run_on_a_table_waits_for_half_of_its_rounds(given: dict[str, Any], pa
     assert with_patience(RunConfig(data="digits", **given), given).stop_after == given.get("stop_after", 0)
 
 
-def test_what_a_simulation_cannot_judge_by_is_said_before_it_trains() -> None:
-    with pytest.raises(UserError, match="judge_by is 'auc', and a simulation scores the hold-out"):
-        amsfl.run(**SETTINGS, judge_by="auc")
+def test_what_rounds_are_compared_by() -> None:
     recall = score("recall:b", ("a", "b"))
-    assert worth({"recall": [0.1, 0.7]}, "", recall) == 0.7
-    assert worth({"recall": [0.1, None]}, "", recall) is None
+    assert worth({"recall": [0.1, 0.7]}, recall) == 0.7
+    assert worth({"recall": [0.1, None]}, recall) is None
+    assert worth({"recall": [0.1, 0.7], "loss": 2.0}, recall, by_loss=True) == -2.0

@@ -1,4 +1,4 @@
-"""Published recipes in whole runs: epochs, stragglers, learning rates that decay, the best round."""
+"""Published recipes in whole runs: epochs, learning rates that decay, the best round."""
 
 import numpy as np
 import pytest
@@ -16,19 +16,6 @@ def test_clients_take_the_steps_of_their_epochs() -> None:
     run = amsfl.run(dataset=data, **PLAIN | {"epochs": 2, "batch": 4})
     assert run.rounds[0].steps == [15, 8]
     assert run.summary.steps == {"a": 60, "b": 32}
-
-
-def test_stragglers_do_a_part_of_their_steps() -> None:
-    run = amsfl.run(
-        dataset=own_data(), **SMALL | {"clients": 10, "steps": 50, "stragglers": 0.3, "rounds": 6}
-    )
-    for each in run.rounds:
-        assert sum(steps < 50 for steps in each.steps) <= 3
-        assert sum(steps == 50 for steps in each.steps) >= 7
-    steps = np.array([each.steps for each in run.rounds])
-    assert len(np.unique(steps)) > 5
-    assert (steps < 50).sum() >= 15  # three in every round, but for those whose part is all
-    assert run.rounds[0].seconds["sum"] < 10 * (50 * 0.01 + 0.06)  # they are charged for what they did
 
 
 def test_learning_rates_decay_round_by_round() -> None:

@@ -252,7 +252,7 @@ def test_servers_of_real_clients_have_trackers(tmp_path):
     def score(server_round, arrays):
         return apps.MetricRecord({"mine": 0.25, "accuracy": 0.5})
 
-    settings = {"method": "fedavg", "clients": 2, "rounds": 2, "poll": 0.001, "batch": 16, "steps": 1}
+    settings = {"method": "fedavg", "clients": 2, "rounds": 2, "batch": 16, "steps": 1}
     grid = flower.InProcessGrid(flower.jax_client(shard), [{"partition-id": place} for place in range(2)])
     flower.serve(
         grid,

@@ -253,7 +253,7 @@ def test_mistakes_are_sentences(change, says):
         ("methods = ['fedavg']", "are tables"),
         ("[methods.fedavg]", "--seconds, --rounds"),
         ("title = ", "not valid TOML"),
-        ("[run]\nseconds=1\ntest_every=2\n[methods.fedavg]", "same in every study"),
+        ("[run]\nseconds=1\nstop_at_target=true\n[methods.fedavg]", "same in every study"),
         ("[run]\nseconds=1\n[methods.fedavg]\nseed=3", "top of its file"),
         ("run = 3\n[methods.fedavg]", "run is a table"),
         ('[run]\nseconds=1\n[methods."../../x"]\nmethod="fedavg"', "cannot name a folder"),

@@ -106,7 +106,7 @@ def with_tables(settings: Json, tables: Sequence[str]) -> Json:
 
 
 def flag(name: str) -> str:
-    """`--policy-option` for policy_options: what is repeated is written in the singular."""
+    """`--option` for options: what is repeated is written in the singular."""
     return "--" + name.removesuffix("s" if name.endswith("options") else "").replace("_", "-")
 
 

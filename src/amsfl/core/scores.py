@@ -155,23 +155,20 @@ class BestRoundState(Protocol):
     stale: int  # scored rounds since then
 
 
-def judged_by(scores: JsonMapping, judge_by: str, score: Score | None) -> tuple[str, bool]:
+def judged_by(scores: JsonMapping, score: Score | None, by_loss: bool = False) -> tuple[str, bool]:
     """The name of the score that rounds are compared by, and whether more of it is better; "" for none.
 
-    It is `judge_by`, else the run's score, else the loss.
+    It is the run's score, or the loss where that is asked for, or there is no score.
     """
-    if judge_by:
-        name = judge_by.removeprefix("-")
-        return name, name not in LESS and not judge_by.startswith("-")
-    if score is not None:
+    if score is not None and not by_loss:
         return score.key, score.larger
-    return next((name for name in LESS if name in scores), ""), False
+    return next((name for name in LESS if name in scores), "loss" * by_loss), False
 
 
-def worth(scores: JsonMapping, judge_by: str, score: Score | None) -> float | None:
+def worth(scores: JsonMapping, score: Score | None, by_loss: bool = False) -> float | None:
     """What rounds are compared by, more is better; None where this round has none."""
-    name, larger = judged_by(scores, judge_by, score)
-    value = score.of(scores) if score is not None and not judge_by else scores.get(name)
+    name, larger = judged_by(scores, score, by_loss)
+    value = score.of(scores) if score is not None and not by_loss else scores.get(name)
     if not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value if larger else -value)

@@ -26,6 +26,7 @@ class InProcessGrid(Grid):
     """A Grid of `nodes` (their node-configs), all running `app`."""
 
     stamps = True  # replies say when they came (round_grid.py)
+    poll = 0.001  # seconds between two looks for replies
 
     def __init__(
         self, app: ClientApp, nodes: Sequence[dict[str, Any]], run_config: dict[str, Any] | None = None

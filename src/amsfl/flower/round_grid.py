@@ -46,7 +46,7 @@ class RoundGrid(Grid):
         buffer: So many replies, to whatever round, end it; nodes never wait for each other.
         end: A round end of your own, in place of these three.
         late: Whether a reply that missed its round is used in a later one or dropped; used, if left out.
-        poll: Seconds between two looks.
+        poll: Seconds between two looks; a tenth, if left out.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class RoundGrid(Grid):
         buffer: int | None = None,
         end: RoundEnd | None = None,
         late: Literal["use", "drop"] | None = None,
-        poll: float = 0.1,
+        poll: float | None = None,
     ):
         if (buffer is not None or end is not None) and (quorum is not None or deadline is not None):
             raise UserError(
@@ -67,7 +67,7 @@ class RoundGrid(Grid):
         if late not in (None, "use", "drop"):
             raise UserError(f"late is {late!r}; it may be 'use' or 'drop'.")
         usual = "drop" if end is not None and end.late == "drop" else "use"
-        self.grid, self.late, self.poll = grid, late or usual, poll
+        self.grid, self.late, self.poll = grid, late or usual, poll or getattr(grid, "poll", 0.1)
         self.weight = clock.staleness("sqrt") if end is None else end.weight  # of late work, by its age
         self.quorum, self.deadline, self.buffer, self.end = quorum, deadline, buffer, end
         self.open: dict[str, OpenMessage] = {}  # not answered yet

@@ -68,7 +68,7 @@ class RunFolder:
         self.rounds.append(record)
         self.writer.append(record)
         scores = deciding_split(record.metrics)
-        value = worth(scores, self.config.judge_by, shown_score(self.config.score, scores))
+        value = worth(scores, shown_score(self.config.score, scores))
         if value is not None and value > self.best.get("score", -np.inf):
             self.best = {"round": record.round, "score": value, "arrays": model}
 
@@ -148,7 +148,7 @@ def summarised(
         last = last | record.metrics  # not every split is scored in every round
     scores = deciding_split(last)
     score = shown_score(config.score, scores)
-    by, larger = judged_by(scores, config.judge_by, score)
+    by, larger = judged_by(scores, score)
     reached = next((r for r in rounds if score and score.met(deciding_split(r.metrics), config.target)), None)
     steps = dict.fromkeys(map(str, names), 0)
     for record in rounds:

@@ -52,13 +52,12 @@ MEANT = {  # settings that mean something here
         "target",
         "stop_at_target",
         "stop_after",
-        "judge_by",
         "steps",
         "lr",
         "batch",
     ),
     *("seed", "held_back", "eval_every", "privacy", "epsilon", "delta", "noise", "clip", "clock"),
-    *("poll", "evaluate_clients"),
+    "evaluate_clients",
 }
 LONGEST = 3600.0  # seconds of a round without a deadline
 PLAIN: dict[str, Any] = {"momentum": 0.0, "cooling": False, "judge": False}
@@ -130,7 +129,7 @@ def serve(
     )
     tell = telemetry(planner, str(run.get("log", "text")), int(run.get("metrics_port", 0)), say)
     internals.patch_grid()
-    rounds = RoundGrid(grid, end=ends(config), poll=config.poll)
+    rounds = RoundGrid(grid, end=ends(config))
     every = config.eval_every
     scored = evaluate and (lambda number, arrays: evaluate(number, arrays) if not number % every else None)
     train = ConfigRecord(sent(config, planner))
@@ -301,7 +300,7 @@ class Stopper:
         self.round = record.round
         score = shown_score(config.score, scores)
         met = bool(score and score.met(scores, config.target)) and config.stop_at_target
-        return judge_round(self, worth(scores, config.judge_by, score), config.stop_after) or met
+        return judge_round(self, worth(scores, score), config.stop_after) or met
 
 
 def telemetry(

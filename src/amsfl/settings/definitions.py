@@ -215,13 +215,6 @@ class Training(Settings):
     megabytes: float | None = setting(
         None, "stop after so many megabytes, up and down together", ENDS, "trial", "later", gt=0, le=1e18
     )
-    judge_by: str = setting(
-        "",
-        "number that chooses the best round, if not the score: loss, or a metric of your own; -error: less "
-        "is better",
-        ENDS,
-        "later",
-    )
 
     clients: int = setting(5, "how many clients there are", CLIENTS, "first", ge=1, le=1_000_000)
     cohort: int | None = setting(None, "clients drawn for a round; all by default", CLIENTS, ge=1)
@@ -374,14 +367,6 @@ class RunConfig(Training):
     failure: float = setting(
         0.0, "chance that a client's round comes to nothing", CLIENTS, "trial", ge=0, lt=1
     )
-    stragglers: float = setting(
-        0.0,
-        "share of a round's clients that do only a part of their steps, by chance",
-        CLIENTS,
-        "trial",
-        ge=0,
-        le=1,
-    )
     loss: Literal["auto", "cross-entropy", "squared", "absolute"] = setting(
         "auto",
         "what clients minimise: cross-entropy of classes, squared or absolute error of numbers",
@@ -433,7 +418,6 @@ class ServeConfig(Training):
 
     data: str = setting("own", "what the record calls the clients' data", DATA, "first")
     clock: str = setting("makespan", "makespan: real clients work at once", CLIENTS)
-    poll: float = setting(0.1, "seconds between two looks for replies", REAL, "later", gt=0, le=3600)
     evaluate_clients: int = setting(
         0, "1: clients score the model on their own test rows after every round", REAL, "later", ge=0, le=1
     )

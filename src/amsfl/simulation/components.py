@@ -143,16 +143,6 @@ def with_held_back(work: clock.Overhead, held: task.Matrix, batch: int) -> clock
     return work._replace(extra_gradients=work.extra_gradients + np.asarray(held) / (3 * batch))
 
 
-def check_judge_by(judge_by: str, numbers: bool) -> None:
-    """Whether a simulation has that score of the hold-out."""
-    known = ("r2", "mae", "rmse", "loss") if numbers else ("accuracy", "macro_f1", "loss")
-    if judge_by and judge_by.removeprefix("-") not in known:
-        raise UserError(
-            f"judge_by is {judge_by!r}, and a simulation scores the hold-out by {', '.join(known)}; take one "
-            "of those, or leave it out and name a --score."
-        )
-
-
 def check_ledger(config: RunConfig, clients: int) -> None:
     if config.worth and clients > CLIENTS_AT_MOST:
         raise UserError(

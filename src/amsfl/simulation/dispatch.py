@@ -17,7 +17,6 @@ from amsfl.simulation.trial import TrialState
 
 TRIES = 30  # clients that are asked for a free place
 DRAWS = 0xC0  # the stream that cohorts are drawn from
-LATE = 0x1A7E  # and the one of stragglers
 
 
 def invite(setup: RunSetup, trial: TrialState, now: float, allowed: Array | None) -> Array:
@@ -36,7 +35,6 @@ def invite(setup: RunSetup, trial: TrialState, now: float, allowed: Array | None
         decision = _decide(setup, trial, some["client"], allowed)
         some["steps"], some["lr"] = decision.steps, decision.lr
         event_queue.note_decision(queue, some, decision)
-    jobs["steps"] = _straggler_steps(setup, trial, jobs)
     if setup.end.join is not None:
         queue.predicted = None  # of those in no group: the first rounds of clients
         _assign_groups(setup, trial, jobs)
@@ -50,18 +48,6 @@ def invite(setup: RunSetup, trial: TrialState, now: float, allowed: Array | None
             trial.seed, clients, jobs["number"], jobs["started"], work, link
         )
     return jobs
-
-
-def _straggler_steps(setup: RunSetup, trial: TrialState, jobs: Array) -> Array:
-    """The jobs' steps; stragglers, a random share of the clients, take a random part of theirs."""
-    share = setup.configs[trial.index].stragglers
-    late = round(share * len(jobs))
-    if not late:
-        return np.asarray(jobs["steps"])
-    rng = np.random.default_rng([trial.seed, trial.round, int(jobs["number"].max()), LATE])
-    part = np.ones(len(jobs))
-    part[rng.permutation(len(jobs))[:late]] = rng.random(late)
-    return np.asarray(np.maximum(np.ceil(part * jobs["steps"]), 1), jobs["steps"].dtype)
 
 
 def _available_clients(

@@ -30,7 +30,7 @@ class Best(NamedTuple):
     """The model of the round that did best on the hold-out; of several the first."""
 
     round: int
-    score: float  # accuracy, or what else the run goes by (Summary.score, judge_by)
+    score: float  # accuracy, or what else the run goes by (Summary.best)
     params: Array
 
 
@@ -165,7 +165,7 @@ def portable(parts: RunSetup, params: Array, summary: Summary, best: Best | None
         "clients": len(summary.steps),
         "metrics": summary.metrics,
         "best": best and {"round": best.round, "score": best.score},
-        "score": parts.judge_by.removeprefix("-") or parts.score.title,
+        "score": "loss" if parts.by_loss else parts.score.title,
         "notes": [summary.note] if summary.note else [],
         "settings": parts.config.model_dump(exclude_none=True),
     }

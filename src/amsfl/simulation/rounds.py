@@ -150,7 +150,7 @@ def end_trial(setup: RunSetup, trial: TrialState, result: RoundResult, scores: d
     if not np.isfinite(holdout["loss"]):
         trial.status = "diverged"
         return
-    if judge_round(trial, worth(holdout, setup.judge_by, setup.score), config.stop_after):
+    if judge_round(trial, worth(holdout, setup.score, setup.by_loss), config.stop_after):
         trial.status = "finished"
     if trial.reached is None and config.target is not None and setup.score.met(holdout, config.target):
         trial.reached = {**trial.seconds, **trial.spent, "rounds": trial.round}

@@ -39,7 +39,7 @@ def run_trial(setup: RunSetup, start: TrialStart, writer: RunWriter | None, hook
         for ((_, fresh),) in together(setup, [trial]):
             done.append(fresh)
             if trial.best_score is not None and trial.best_round == fresh.round:
-                larger = judged_by(fresh.metrics["holdout"], setup.judge_by, setup.score)[1]
+                larger = judged_by(fresh.metrics["holdout"], setup.score, setup.by_loss)[1]
                 shown = trial.best_score if larger else -trial.best_score
                 best = Best(fresh.round, shown, model_of(setup, trial))
             stop = interrupted.is_set() and trial.status == "running"

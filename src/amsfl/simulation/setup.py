@@ -26,7 +26,6 @@ from amsfl.settings.round_ends import check_everyone, conditions_of, shared_roun
 from amsfl.simulation import attackers
 from amsfl.simulation.attackers import Attackers
 from amsfl.simulation.components import (
-    check_judge_by,
     check_ledger,
     check_network,
     client_names,
@@ -67,7 +66,7 @@ class RunSetup(NamedTuple):
     attackers: Attackers
     end: clock.RoundEnd
     score: Score  # what targets, best rounds and comparisons go by
-    judge_by: str  # what best rounds go by, if not the score
+    by_loss: bool  # whether best rounds go by the loss and not by the score
     mechanism: Mechanism | None  # of privacy
     ledgers: list[Ledger]  # each trial's, of privacy
     conditions: list[clock.ClientConditions | None]  # each trial's; None: nothing happens on the way
@@ -78,15 +77,15 @@ class RunSetup(NamedTuple):
     row_scores: RowScorer | None = None  # of models, where a ledger of contributions is kept
 
 
-def best_by(config: RunConfig, dataset: Dataset) -> str:
-    """What best rounds go by, if not the score.
+def goes_by_loss(config: RunConfig, dataset: Dataset) -> bool:
+    """Whether best rounds go by the loss, if nobody names a score.
 
     Where most rows are of one class, a model that says nothing else has a high accuracy, but no low loss.
     """
-    if config.judge_by or config.score or not dataset.classes:
-        return config.judge_by
+    if config.score or not dataset.classes:
+        return False
     counts = np.bincount(dataset.evals["holdout"][1])
-    return "loss" if counts.max() >= UNBALANCED * counts.sum() else ""
+    return bool(counts.max() >= UNBALANCED * counts.sum())
 
 
 def engine_by_size(config: RunConfig, job: task.Task, method: methods.Method, policy: Policy) -> str:
@@ -107,7 +106,6 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     method_of(config, own)  # an unknown name raises before any row is read
     dataset = own.dataset or load_data(config)
     run_score = score(config.score, dataset.classes)
-    check_judge_by(config.judge_by, not dataset.classes)
     names = client_names(config, dataset)
     clients = len(names) or config.clients  # the data says how many there are, if it has sites
     if config.cohort is not None and config.cohort > clients:
@@ -217,7 +215,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         cast,
         end,
         run_score,
-        best_by(config, dataset),
+        goes_by_loss(config, dataset),
         mechanism,
         ledgers,
         conditions,

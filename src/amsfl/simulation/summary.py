@@ -145,8 +145,8 @@ def _best(setup: RunSetup, trial: TrialState) -> Json:
     """The best round by the hold-out; {} where none was scored."""
     if trial.best_score is None:
         return {}
-    name, larger = judged_by({}, setup.judge_by, setup.score)
-    by = name if setup.judge_by else setup.score.title
+    name, larger = judged_by({}, setup.score, setup.by_loss)
+    by = name if setup.by_loss else setup.score.title
     return {"round": trial.best_round, "score": trial.best_score if larger else -trial.best_score, "by": by}
 
 
