@@ -107,9 +107,13 @@ def ends(configs, lanes=None, **options):
     return [trial.vectors.anchor for trial in running], engine
 
 
-@pytest.mark.parametrize("changes", [{"method": "amsfl"}, {"method": "fedbuff", "policy": "speed"}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"method": "amsfl"}, {"method": "amsfl", "cohort": 5}, {"method": "fedbuff", "policy": "speed"}],
+)
 def test_bits_do_not_depend_on_cores_or_other_trials(changes):
-    """One worker and three; by itself and among two more trials; equal steps and unequal ones."""
+    """One worker and three; by itself and among two more trials; equal steps and unequal ones; a wave
+    that is not full."""
     configs = [make_config(COMMON | changes | {"precision": "float32", "seed": seed}) for seed in range(3)]
     found = [ends(configs[:count], workers=workers)[0][0] for count in (1, 3) for workers in (1, 3)]
     assert len({each.tobytes() for each in found}) == 1

@@ -118,7 +118,7 @@ class JaxEngine:
         one_by_one, lanes = asked[wave.of[0]].shares is None, len(place)
         if len(wave.of) == 1:
             work = asked[wave.of[0]]
-            mine = place - (ends[wave.of[0]] - len(work.client))
+            mine = np.where(used, place - (ends[wave.of[0]] - len(work.client)), 0)
             models, state, memory = work.models, work.state[mine], work.memory[mine]
             if 1 < len(models.anchor) != lanes:  # one program for one model, and one for many
                 models = Models(*(part[work.begin[mine]] for part in models))
