@@ -1,5 +1,6 @@
 """Data by name (`amsfl data` lists them), or any table: which files a source means. No table is read here."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,7 +12,7 @@ from amsfl.data.dataset import Dataset
 from amsfl.data.nslkdd import NOTE, ROWS, TEST_ROWS, Unavailable, find_location, load_nslkdd, load_synth
 from amsfl.data.recipe import ColumnOptions, Names
 
-BY_NAME = {  # name -> load(what stands behind a colon, hold-out, seed)
+BY_NAME: dict[str, Callable[[str, float, int], Dataset]] = {  # by what stands behind a colon, hold-out, seed
     "nslkdd": load_nslkdd,
     "nslkdd-synth": load_synth,
     "digits": named.load_digits,

@@ -64,7 +64,7 @@ class LoopEngine:
         self._said, self._private = False, None
         if method.private_rows is not None:
             self._private = private_gradients.reference_gradient(
-                task, method.private_rows, batch, self.network.each_gradient
+                task, method.private_rows, batch, JaxNetwork(task, method).each_gradient
             )
 
     def work(self, asked: Sequence[Work]) -> list[Results]:

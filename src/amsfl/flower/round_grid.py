@@ -67,7 +67,7 @@ class RoundGrid(Grid):
         if late not in (None, "use", "drop"):
             raise UserError(f"late is {late!r}; it may be 'use' or 'drop'.")
         usual = "drop" if end is not None and end.late == "drop" else "use"
-        self.grid, self.late, self.poll = grid, late or usual, poll or getattr(grid, "poll", 0.1)
+        self.grid, self.late, self.poll = grid, late or usual, poll or float(getattr(grid, "poll", 0.1))
         self.weight = clock.staleness("sqrt") if end is None else end.weight  # of late work, by its age
         self.quorum, self.deadline, self.buffer, self.end = quorum, deadline, buffer, end
         self.open: dict[str, OpenMessage] = {}  # not answered yet

@@ -93,7 +93,7 @@ class PortableModel(NamedTuple):
                     f"{listed(names, 5)}. Features that are encoded already go into `outputs`."
                 )
             if self.recipe is None:
-                return rows
+                return np.asarray(rows)
             rows = dict(zip(names, rows.T, strict=True))
         table = self.read(rows)
         scale = other_scale(recipe, table)
