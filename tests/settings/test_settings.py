@@ -15,9 +15,8 @@ from amsfl.cli.studies import NOT_OF_STUDIES
 from amsfl.core import Remark, UserError
 from amsfl.methods import make
 from amsfl.planning.planner import policy_of
+from amsfl.settings.checks import chosen_round_end, remarks
 from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Training, marked
-from amsfl.settings.remarks import remarks
-from amsfl.settings.round_ends import chosen_round_end
 from amsfl.simulation import CustomParts, make_config, serve_config
 from amsfl.study.settings import ELSEWHERE, FOR_ALL
 

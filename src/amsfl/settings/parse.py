@@ -14,9 +14,9 @@ from amsfl.core.records import Json, JsonMapping
 from amsfl.core.score_names import split_target
 from amsfl.data.sources import is_named
 from amsfl.record import Manifest
-from amsfl.settings.definitions import RunConfig, ServeConfig, Settings, marked
+from amsfl.settings.definitions import RunConfig, ServeConfig, Training, marked
 
-Config = TypeVar("Config", bound=Settings)
+Config = TypeVar("Config", bound=Training)
 F = TypeVar("F", bound=Callable[..., Any])
 LARGEST = 1_000_000  # bytes of a settings file
 SHOWN = 60  # characters of a wrong value
@@ -49,7 +49,7 @@ def checked(kind: type[Config], settings: JsonMapping) -> Config:
         raise UserError(f"Setting {where!r} is {_short(first['input'])}: {why}.") from None
 
 
-def takes(kind: type[Settings]) -> Callable[[F], F]:
+def takes(kind: type[Training]) -> Callable[[F], F]:
     """A function whose `**settings` are those of a kind: notebooks and help() see each of them."""
 
     def decorate(function: F) -> F:
@@ -85,7 +85,7 @@ def check_alike(configs: Sequence[RunConfig]) -> None:
                 )
 
 
-def _stranger(key: str, kind: type[Settings]) -> str:
+def _stranger(key: str, kind: type[Training]) -> str:
     """Why a setting is not one of these."""
     if key in ServeConfig.model_fields:
         return f"Setting {key!r} is about real clients, and this is a simulation; leave it out."

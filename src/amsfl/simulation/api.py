@@ -14,11 +14,10 @@ from amsfl.data.sources import is_table
 from amsfl.engines.models import Model
 from amsfl.privacy.mechanism import check_longer
 from amsfl.record import RoundRecord, check_same
+from amsfl.settings.checks import privacy_remarks, private_settings, remarks
 from amsfl.settings.custom import split_custom
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.parse import make_config, merge_settings, takes
-from amsfl.settings.privacy import privacy_remarks, private_settings
-from amsfl.settings.remarks import remarks
 from amsfl.simulation import provenance
 from amsfl.simulation.components import precision
 from amsfl.simulation.observers import Watch, observers

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 
 from amsfl.core.records import JsonMapping
 from amsfl.record import RoundRecord
-from amsfl.settings.custom import CustomParts
-from amsfl.settings.custom_data import check_dataset
+from amsfl.settings.custom import CustomParts, check_dataset
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.parse import check_alike, make_config
 from amsfl.simulation.components import precision

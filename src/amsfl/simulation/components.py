@@ -15,8 +15,7 @@ from amsfl.engines import losses, models, task
 from amsfl.planning import Policy
 from amsfl.portable.network import check_rows, vocabulary_size
 from amsfl.privacy import Mechanism
-from amsfl.settings.custom import CustomParts
-from amsfl.settings.custom_data import check_dataset
+from amsfl.settings.custom import CustomParts, check_dataset
 from amsfl.settings.definitions import OF_ROWS, RunConfig, Training
 from amsfl.worth import CLIENTS_AT_MOST
 

@@ -10,7 +10,7 @@ from amsfl.planning import planner
 from amsfl.planning.memory import Decision
 from amsfl.privacy.mechanism import pace
 from amsfl.record.schema import Array
-from amsfl.settings.privacy import private_settings
+from amsfl.settings.checks import private_settings
 from amsfl.simulation import dispatch, event_queue
 from amsfl.simulation.event_queue import ServerMove, all_equal, rate_of
 from amsfl.simulation.setup import RunSetup

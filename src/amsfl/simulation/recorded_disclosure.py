@@ -7,10 +7,10 @@ from amsfl.planning.planner import policy_of
 from amsfl.privacy import RECORD_LEVEL
 from amsfl.privacy.disclosure import Leaf, leaves, on_flower
 from amsfl.record import read_run
+from amsfl.settings.checks import mechanism_of
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import ServeConfig, Training
 from amsfl.settings.parse import make_config, refuse_recorded_code, serve_config
-from amsfl.settings.privacy import mechanism_of
 from amsfl.simulation.components import method_of, takes_readings
 
 

@@ -18,11 +18,17 @@ from amsfl.planning.memory import PlannerContext, planner_context, steps_of
 from amsfl.privacy import Ledger, Mechanism
 from amsfl.privacy.client_level import private_sum
 from amsfl.privacy.ledger import NOTHING
+from amsfl.settings.checks import (
+    budgets_of,
+    check_everyone,
+    check_public,
+    conditions_of,
+    mechanism_of,
+    private_settings,
+    shared_round_end,
+)
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import RunConfig
-from amsfl.settings.limits import check_limits
-from amsfl.settings.privacy import budgets_of, check_public, mechanism_of, private_settings
-from amsfl.settings.round_ends import check_everyone, conditions_of, shared_round_end
 from amsfl.simulation import attackers
 from amsfl.simulation.attackers import Attackers
 from amsfl.simulation.components import (
@@ -190,7 +196,8 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         for profile, held in zip(profiles, job.shards.held, strict=True)
     ]
     for each, cost in zip(configs, costs, strict=True):
-        check_limits(each, cost.accounts, unknown_spending(each))
+        if each.joules is not None and "joules" not in cost.accounts:
+            raise UserError(f"Setting 'joules' limits joules, and {unknown_spending(each)}")
     stale = end.weight if end.overlap else None
     whole_rounds = [each is None and end.waits_for_all for each in conditions]
     plans_anew = planner.learns(method, policy)

@@ -13,8 +13,8 @@ from amsfl.methods import Method
 from amsfl.planning import Judge, Policy
 from amsfl.privacy.ledger import Ledger
 from amsfl.record import RoundRecord, Summary
+from amsfl.settings.checks import no_claim, private_settings
 from amsfl.settings.definitions import Training
-from amsfl.settings.privacy import no_claim, private_settings
 from amsfl.simulation import contributions
 from amsfl.simulation.against_fedavg import forecast_fedavg
 from amsfl.simulation.components import client_labels

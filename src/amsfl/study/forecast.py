@@ -18,7 +18,7 @@ from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset
 from amsfl.planning.planner import policy_of
 from amsfl.record import dumps, read_sealed, write_sealed
-from amsfl.settings.round_ends import round_end_of
+from amsfl.settings.checks import round_end_of
 from amsfl.simulation import CustomParts, RunConfig, make_config, provenance, run_batch
 from amsfl.simulation.components import client_names, load_data
 

@@ -8,7 +8,7 @@ from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset
 from amsfl.planning.planner import policy_of
 from amsfl.record import safe_name
-from amsfl.settings.round_ends import whole_rounds
+from amsfl.settings.checks import whole_rounds
 from amsfl.simulation import CustomParts, RunConfig, make_config, read_toml
 from amsfl.simulation.components import method_of
 

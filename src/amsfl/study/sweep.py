@@ -16,9 +16,9 @@ from amsfl.core.scores import LESS
 from amsfl.data import Dataset, Frame
 from amsfl.engines.models import Model
 from amsfl.record import Lock, dumps, flatten, read_sealed, write_sealed
+from amsfl.settings.checks import chosen_round_end
 from amsfl.settings.custom import split_custom, table_of
 from amsfl.settings.definitions import OF_ROWS, marked
-from amsfl.settings.round_ends import chosen_round_end
 from amsfl.simulation import CustomParts, Result, RunConfig, make_config, provenance, run_batch
 from amsfl.simulation.api import setting_remarks
 from amsfl.simulation.components import load_data, method_of

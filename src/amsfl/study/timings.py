@@ -15,8 +15,8 @@ import numpy as np
 
 from amsfl.core import UserError
 from amsfl.record import RoundRecord, RunRecord, read_run
+from amsfl.settings.checks import round_end_on_record
 from amsfl.settings.parse import refuse_recorded_code
-from amsfl.settings.round_ends import round_end_on_record
 
 # how the reasons begin of real clients that left or could not be reached, and of those who were slow:
 # of one that was not waited for any longer, and when its reply came at last
