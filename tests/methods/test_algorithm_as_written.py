@@ -133,7 +133,7 @@ def as_written(data, seed, cohorts, clock, budget, rounds, lr):
     second = c * (1 + np.array([len(h) for h in held]) / (3 * BATCH))
     b = latency + 8e-6 * (4 * n / down + 4 * (n + 6) / up) + second
     a = model = best = first = initial.ravel()
-    v, q, o, bad, dead = 0 * a, 0, 1.0, 0, 0
+    v, q, o, bad, dead, widest = 0 * a, 0, 1.0, 0, 0, 0.0
     gain, fading, ref = np.full((3, len(SIZES)), np.nan)
     for number, who in enumerate(cohorts):
         eta = lr * max(1 - number / rounds, K["least"])
@@ -174,13 +174,14 @@ def as_written(data, seed, cohorts, clock, budget, rounds, lr):
         elif change > K["sure"] / 2 * error:
             o = max(o * K["halved"], K["least"])
         bad += change > K["worse"] * base and change > K["sure"] * error
-        dead = dead + 1 if (spreads <= 8 * np.finfo(np.float32).eps).all() else 0
+        widest = widest or spreads.max()
+        dead = dead + 1 if spreads.max() <= max(K["least"] * widest, 8 * np.finfo(np.float32).eps) else 0
         if bad >= K["patience"]:
             verdict, model, a, q, bad, lr = "back", best, best, 0, 0, lr * K["halved"]
             ref = ref * (1 + K["worse"] / 2)
         if dead >= K["patience"]:
             verdict, model, a, best, q, o, bad, dead = "restart", first, first, first, 0, 1.0, 0, 0
-            ref, lr = np.nan * ref, lr * K["halved"] ** 2
+            ref, lr, widest = np.nan * ref, lr * K["halved"] ** 2, 0.0
         v = a - before
         log.append((t, eta, verdict))
     return log, model

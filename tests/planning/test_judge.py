@@ -86,6 +86,8 @@ def test_a_network_dead_in_two_rounds_running_begins_again():
     assert (again.restarts, again.backs, again.dead) == ((2,), (1,), 0) and np.isnan(again.reference).all()
     assert judged([9, 9], judge=again).verdict == Verdict.BETTER  # nothing to be compared with
     assert judged([1, 1], [1, 1], spread=NAN).dead == 0  # one row each: nobody can say
+    wide = judged([1, 1], spread=0.5)
+    assert [judged([1, 1], judge=wide, spread=spread).dead for spread in (0.051, 0.049)] == [0, 1]
 
 
 def test_one_client_alone_is_never_sure():

@@ -11,8 +11,9 @@ compared with themselves, so that partial cohorts say nothing by who is in them:
     bad:     d > 0.05 base and d > 2 se; two of them without a better round between: back to the best anchor
              with half of the rate, and references a little higher, or one lucky round would be out of reach
 
-A round that is not finite goes back at once with a quarter of the rate. A network that says the same of every
-held-back row in two rounds running is dead: it begins again from the first model, with a quarter of the rate.
+A round that is not finite goes back at once with a quarter of the rate. A network that says nearly the same of
+every held-back row in two rounds running, a tenth of what its answers differed by at first, is dead: it begins
+again from the first model, with a quarter of the rate.
 Rows tell of the model that a client began from. Where none tells of this round's anchor (nobody holds rows
 back, all work is older) there is nothing to judge by, and rate and passes stay.
 """
@@ -37,6 +38,7 @@ class Judge(NamedTuple):
     reference: Floats
     rounds: int = 0  # that it has judged
     bad: int = 0
+    spread: float = 0.0  # of outputs, the widest of the first round that had any
     dead: int = 0
     backs: tuple[int, ...] = ()  # the rounds, from 1, after which the server went back
     restarts: tuple[int, ...] = ()
@@ -102,8 +104,10 @@ def judge_round(
     if now.bad >= NUMBERS.patience:
         now = _back(now, NUMBERS.halved)
     spread = np.asarray(reading.spread, float)
-    spread = spread[np.isfinite(spread)]
-    now = now._replace(dead=old.dead + 1 if spread.size and (spread <= SAME).all() else 0)
+    widest = spread[np.isfinite(spread)].max(initial=-1.0)
+    first = old.spread or max(widest, 0.0)
+    flat = 0 <= widest <= max(SAME, NUMBERS.least * first)
+    now = now._replace(spread=first, dead=old.dead + 1 if flat else 0)
     if now.dead < NUMBERS.patience:
         return now
     return new_judge(len(reference))._replace(
