@@ -133,7 +133,8 @@ def majorities(folder: Path) -> dict[str, float]:
 class Table:
     """All rows, and what is asked of them."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, levels: Sequence[float] = ()):
+        self.levels = levels  # of accuracy, in place of parts of the way
         self.rows, self.majority = read(folder), majorities(folder)
         best: dict[tuple[str, ...], list[float]] = defaultdict(list)
         for row in self.rows:
@@ -152,7 +153,8 @@ class Table:
         logs: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         for row in rows:
             low = self.majority[row["case"]]
-            level = int(np.ceil((low + way * (self.best[row["case"]] - low)) * LADDER))
+            target = way if self.levels else low + way * (self.best[row["case"]] - low)
+            level = int(np.ceil(target * LADDER - 1e-9))
             t = row["times"][level]
             logs[row["profile"], row["clock"]][row["label"]].append(np.log(t if t > 0 else -MISSED * t))
         return {key: {name: float(np.mean(v)) for name, v in some.items()} for key, some in logs.items()}
@@ -183,7 +185,10 @@ def compare(
     learn = [case for case in cases if table.learnable(case)]
     if not learn:
         return
-    ratios = np.array([[table.faster(case, ours(case), theirs(case), way) for way in LATE] for case in learn])
+    levels = table.levels or LATE
+    ratios = np.array(
+        [[table.faster(case, ours(case), theirs(case), way) for way in levels] for case in learn]
+    )
     ends = np.array([table.best_end(ours(case)) - table.best_end(theirs(case)) for case in cases])
     fast = " / ".join(f"{each:.2f}" for each in np.exp(np.log(ratios).mean(0)))
     ahead = f"{(ratios[:, 0] > 1).sum()} of {len(learn)}"
@@ -203,8 +208,8 @@ def collapses(table: Table, who: str) -> list[str]:
     return sorted(set(found))
 
 
-def show(folder: Path) -> None:
-    table = Table(folder)
+def show(folder: Path, levels: Sequence[float] = ()) -> None:
+    table = Table(folder, levels)
 
     def of(who: str, *labels: str) -> Callable[[str], list[Json]]:
         return lambda case: table.some(case, who, labels or None)
@@ -240,10 +245,8 @@ def show(folder: Path) -> None:
 # -- running --------------------------------------------------------------------------------------------
 
 
-def stored(case: Case, folder: str | None) -> Dataset:
-    """A case's rows: made by the suite, or as a file of that name has them."""
-    if folder is None:
-        return case_data(case)
+def stored(case: Case, folder: str) -> Dataset:
+    """A case's rows as a file of its name has them."""
     held = np.load(Path(folder) / f"{case.name}.npz")
     sites = {"sites": held["sites"], "site_names": tuple(map(str, held["names"]))} if "sites" in held else {}
     x, xh = (held[part].astype(np.float32) for part in ("x", "xh"))
@@ -254,14 +257,14 @@ def stored(case: Case, folder: str | None) -> Dataset:
     )
 
 
-def work(case: Case, who: Sequence[str], out: Path, folder: str | None) -> None:
+def work(case: Case, who: Sequence[str], given: argparse.Namespace) -> None:
     """All that is missing of one case."""
     data = None
     for name in who:
-        path = out / f"{case.name}--{name}.json"
+        path = given.out / f"{case.name}--{name}.json"
         if path.exists():
             continue
-        data = data or stored(case, folder)
+        data = data or (stored(case, given.data) if given.data else case_data(case, given.nslkdd))
         began = time.perf_counter()
         counts = np.bincount(data.evals["holdout"][1])
         rows = run_case(case, name, data)
@@ -274,23 +277,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--cases", default="known,new", help="names, or known and new")
+    parser.add_argument("--cases", default="known,new", help="names, or known, new, nslkdd")
+    parser.add_argument("--nslkdd", default="nslkdd", help="where its files are: nslkdd:FOLDER")
+    parser.add_argument("--levels", default="", help="accuracies to reach, in place of parts of the way")
     parser.add_argument("--who", default=",".join(CONTESTANTS), help="contestants")
     parser.add_argument("--data", help="a folder of CASE.npz, in place of the suite's own sources")
     parser.add_argument("--out", type=Path, default=Path("results/evidence"))
     parser.add_argument("--tables", type=Path, help="only show what this folder holds")
     parser.add_argument("--processes", type=int, default=1, help="cases side by side, each on one core")
     given = parser.parse_args()
+    levels = [float(level) for level in given.levels.split(",") if level]
     if given.tables:
-        return show(given.tables)
+        return show(given.tables, levels)
     given.out.mkdir(parents=True, exist_ok=True)
     cases = [case for name in given.cases.split(",") for case in pick(name)]
     if given.processes == 1:
         for case in cases:
-            work(case, given.who.split(","), given.out, given.data)
-        return show(given.out)
-    side_by_side([case.name for case in cases], given.processes)
-    return show(given.out)
+            work(case, given.who.split(","), given)
+    else:
+        side_by_side([case.name for case in cases], given.processes)
+    show(given.out, levels)
 
 
 def side_by_side(cases: list[str], most: int) -> None:

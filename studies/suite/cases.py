@@ -23,7 +23,7 @@ class Case(NamedTuple):
     model: str
     clients: int
     partition: str
-    profiles: tuple[str, str]  # one with fast networks, one with slow ones
+    profiles: tuple[str, ...]  # one with fast networks, one with slow ones; several that deal rows alike
     cohort: int | None = None  # clients of a round; None: all
     batch: int = 32
     labels: str = ""
@@ -75,9 +75,15 @@ NEW = (
     Case("polygons-cnn", "polygons", "cnn:8", 24, "column", (NEAR, "far"), cohort=6),
     Case("polygons", "polygons", "mlp", 24, "column", (NEAR, "wan")),
 )
+# the paper's own data, twenty settings with both clocks; slow-big gives half of the rows to one client
+NSLKDD = tuple(
+    Case(f"nslkdd-{alpha}-{name}", "nslkdd", "mlp", 5, f"dirichlet:{alpha}", profiles, batch=64, rows=200_000)
+    for alpha in ("0.1", "0.5")
+    for name, profiles in (("alike", ("mild", "wild", "far", "wan")), ("big", ("slow-big",)))
+)
 # fmt: on
-GROUPS = {"known": KNOWN, "new": NEW, "all": (*KNOWN, *NEW)}
-BY_NAME = {case.name: case for case in GROUPS["all"]}
+GROUPS = {"known": KNOWN, "new": NEW, "all": (*KNOWN, *NEW), "nslkdd": NSLKDD}
+BY_NAME = {case.name: case for case in (*GROUPS["all"], *NSLKDD)}
 
 
 def pick(name: str) -> Sequence[Case]:
