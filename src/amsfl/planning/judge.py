@@ -11,9 +11,9 @@ compared with themselves, so that partial cohorts say nothing by who is in them:
     bad:     d > 0.05 base and d > 2 se; two of them without a better round between: back to the best anchor
              with half of the rate, and references a little higher, or one lucky round would be out of reach
 
-A round that is not finite goes back at once with a quarter of the rate. A network that says nearly the same of
-every held-back row in two rounds running, a tenth of what its answers differed by at first, is dead: it begins
-again from the first model, with a quarter of the rate.
+A round that is not finite goes back at once with a quarter of the rate. A network is dead that says nearly
+the same of every held-back row in two rounds running: a tenth of what its answers differed by at first. It
+begins again from the first model, with a quarter of the rate.
 Rows tell of the model that a client began from. Where none tells of this round's anchor (nobody holds rows
 back, all work is older) there is nothing to judge by, and rate and passes stay.
 """
