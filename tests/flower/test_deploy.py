@@ -171,6 +171,17 @@ def test_a_site_is_checked_by_a_round_of_the_user_s_own_app(stock: Path) -> None
     assert typed("supernode", "--check", stock).exit_code == 1
 
 
+def test_the_example_runs(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
+    config = {"rounds": 2, "clients": 2, "out": str(tmp_path / "run")}
+    rehearse(
+        Path(__file__).parents[2] / "examples" / "flower-app", [{"partition-id": i} for i in range(2)], config
+    )
+    rounds = read_run(tmp_path / "run").rounds
+    assert len(rounds) == 2 and rounds[-1].metrics["holdout"]["accuracy"] > 0.15
+    assert rounds[-1].plan["held_loss"] is not None
+
+
 def test_help_says_what_there_is() -> None:
     text = typed("supernode", "--help").output
     assert all(word in text for word in ("--superlink", "--node-config", "--poll", "--check"))

@@ -20,6 +20,7 @@ from flwr.serverapp import Grid
 from amsfl import clock
 from amsfl.clock import RoundEnd
 from amsfl.core import UserError
+from amsfl.flower import internals
 
 LOOK_AROUND = 2.0  # seconds between two looks at who is still connected
 _BEGAN = time.time() - time.monotonic()
@@ -76,6 +77,8 @@ class RoundGrid(Grid):
         self.sleep = getattr(grid, "sleep", time.sleep)
         self.predicted: float | None = None  # seconds of the slowest node, where the strategy plans
         self._connected, self._looked = set[int](), -float("inf")
+        if type(grid).__module__.startswith("flwr."):
+            internals.patch_grid()
 
     @property
     def busy(self) -> set[int]:

@@ -15,7 +15,6 @@ from flwr.serverapp.strategy import Result, Strategy
 from amsfl import clock
 from amsfl.core import UserError, nearest
 from amsfl.core.scores import describe_scores, judge_round, shown_score, worth
-from amsfl.flower import internals
 from amsfl.flower.corrections import FedDyn, Scaffold
 from amsfl.flower.round_grid import RoundGrid
 from amsfl.flower.run_record import NetworkDescription, deciding_split
@@ -128,7 +127,6 @@ def serve(
         bool(run.get("force")),
     )
     tell = telemetry(planner, str(run.get("log", "text")), int(run.get("metrics_port", 0)), say)
-    internals.patch_grid()
     rounds = RoundGrid(grid, end=ends(config))
     every = config.eval_every
     scored = evaluate and (lambda number, arrays: evaluate(number, arrays) if not number % every else None)
