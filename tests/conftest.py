@@ -31,14 +31,18 @@ import jax
 jax.config.update("jax_enable_x64", True)
 # how fast a machine is must fail nobody's test, nor which examples were drawn
 any_machine = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
-hypothesis.settings.register_profile("same examples", any_machine, derandomize=True)
-hypothesis.settings.load_profile("same examples")
+for name, count in (("few", 30), ("many", 200)):
+    hypothesis.settings.register_profile(name, any_machine, derandomize=True, max_examples=count)
 
 pytest_plugins = ["browser"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("many" if config.getoption("--slow") else "few")
 
 
 # a package that the extra `test` does not bring

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from federation_small import SMALL, own_data
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import amsfl
@@ -96,7 +96,6 @@ positive = st.floats(1e-3, 1e3)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(*[positive] * 3), min_size=5, max_size=9),
     st.tuples(*[st.floats(-1e30, 1e30)] * len(Reading._fields)),

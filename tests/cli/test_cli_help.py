@@ -88,7 +88,8 @@ def test_a_table_without_data_before_it(call):
 
 
 def test_a_sweep_is_a_table_and_goes_on(call, tmp_path):
-    words = ["lr=0.05,0.5", "--out=kept", "--json", *(word for word in QUICK if word[:5] != "--lr=")]
+    quick = ["--data=digits", *(word for word in QUICK if word[:5] != "--lr=")]
+    words = ["lr=0.05,0.5", "--out=kept", "--json", *quick]
     first = call("sweep", "seed=0", *words)
     rows = json.loads(first.stdout)
     assert first.exit_code == 0, first.output
@@ -96,11 +97,12 @@ def test_a_sweep_is_a_table_and_goes_on(call, tmp_path):
     again = call("sweep", "seed=0,1", *words)
     assert json.loads(again.stdout)[0] == rows[0] and "4 of 4 runs" in again.stderr
     assert len((tmp_path / "kept" / "sweep.csv").read_text().splitlines()) == 5
-    best = call("sweep", "method=fedavg,fedprox", "seed=0,1", "--out=best", *words[0:1], *words[3:])
+    best = call("sweep", "method=fedavg,fedprox", "seed=0,1", "--out=best", words[0], *quick)
     assert "best of fedavg: lr 0." in best.stdout and "mean of 2" in best.stdout, best.output
     study = tomllib.loads((tmp_path / "best" / "best.toml").read_text())
     assert set(study["methods"]) == {"fedavg", "fedprox"} and study["seed"] == 2
-    chains = call("sweep", 'transmit="topk:0.1,q8","q8"', "seed=0", "--out=chains", *words[2:], "--lr=0.1")
+    given = ('transmit="topk:0.1,q8","q8"', "seed=0", "--json", "--lr=0.1", *quick)
+    chains = call("sweep", *given, "--out=chains")
     assert [row["transmit"] for row in json.loads(chains.stdout)] == ["topk:0.1,q8", "q8"]
     for wrong in (["lr"], ["lr=0.1", "lr=0.2"], ["lrr=0.1"], ["lr=fast"], ["transmit=topk:0.1,q8"]):
         assert call("sweep", *wrong).exit_code == 2

@@ -107,7 +107,7 @@ def test_clients_that_are_away_are_not_invited(tmp_path: Path):
     """Client 0 is there in the first second of ten only; the others always, and four of five are enough."""
     path = tmp_path / "trace.csv"
     path.write_text("client,from,to\n0,0,1\n" + "".join(f"{who},0,10\n" for who in range(1, 5)))
-    found = run(availability=str(path), steps=20, rounds=9, round_end="quorum:4", late="drop")
+    found = run(availability=str(path), steps=20, rounds=9, round_end="quorum:4,drop")
     began = [round(each.seconds["makespan"] - each.round_seconds["makespan"], 9) for each in found.rounds]
     asked = [0 in [*each.cohort, *(who for who, *_ in each.dropped)] for each in found.rounds]
     assert asked == [when < 1 for when in began] and False in asked and True in asked

@@ -61,7 +61,7 @@ def test_a_run_says_what_it_spent(sites):
 
 
 def test_work_that_came_to_nothing_has_cost_its_steps(sites):
-    result = run(sites, round_end="quorum:1", late="drop", rounds=6)
+    result = run(sites, round_end="quorum:1,drop", rounds=6)
     for record in result.rounds:
         lost = [int(each[0]) for each in record.dropped]
         steps = np.array([1, 4, 2])

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from federation_small import SMALL, own_data
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import amsfl
@@ -48,9 +48,9 @@ def ruled(spec, vectors, weights=None, steps=None):
 
 @pytest.mark.parametrize("theirs", OURS)
 def test_equal_clients_are_byzfls(theirs):
-    """1,000 random inputs; the answers are frozen, with the script that made them."""
+    """Every fifth of 1,000 random inputs; the answers are frozen, with the script that made them."""
     expected = np.load(FROZEN / "byzfl.npz")[theirs] / 1e8
-    for number in range(COUNT):
+    for number in range(0, COUNT, 5):
         vectors, attackers = inputs(number)
         np.testing.assert_allclose(
             ruled(OURS[theirs].format(f=attackers), vectors), expected[number], atol=1e-6
@@ -61,7 +61,6 @@ counts = st.lists(st.integers(1, 4), min_size=1, max_size=7)
 
 
 @pytest.mark.parametrize("spec", SHARED)
-@settings(max_examples=50, deadline=None)
 @given(counts, st.integers(0, 10_000))
 def test_weight_two_is_two_clients(spec, counts, seed):
     vectors = np.random.default_rng(seed).normal(size=(len(counts), 4))
@@ -69,7 +68,6 @@ def test_weight_two_is_two_clients(spec, counts, seed):
     np.testing.assert_allclose(ruled(spec, vectors, counts), ruled(spec, copies), atol=1e-6)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.integers(1, 3), min_size=3, max_size=7), st.integers(0, 10_000))
 def test_weight_two_is_two_clients_where_one_chooses(counts, seed):
     """Two clients that are each other's nearest may tie, and then either is right: such cases stay out."""
@@ -84,7 +82,6 @@ def test_weight_two_is_two_clients_where_one_chooses(counts, seed):
     np.testing.assert_allclose(found, same, atol=1e-6)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(1e-3, 1e12), min_size=1, max_size=12), st.floats(0.01, 1.0))
 def test_a_cap_holds_and_keeps_the_order(weights, share):
     """No share above the cap, or all equal where that cannot be; who weighed less than another still does."""
@@ -139,10 +136,7 @@ def test_what_is_not_finite_does_not_count(spec):
     assert np.isnan(ruled(spec, vectors[3:4])).all()
 
 
-@pytest.mark.parametrize(
-    "spec",
-    ["median", "trimmed:1", "clip,krum:1", "cap:0.3,voices,trust:2", "cap:0.3,clip,voices,trust:2,median"],
-)
+@pytest.mark.parametrize("spec", ["trimmed:1", "clip,krum:1", "cap:0.3,voices,trust:2,median"])
 def test_numpy_and_jax_are_one(spec):
     vectors = np.random.default_rng(2).normal(size=(6, 5)).astype(np.float32)
     weights, steps = np.array([1, 2, 3, 1, 2, 1], np.float32) / 10, np.array([1, 2, 3, 4, 5, 6], np.float32)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amsfl.core import UserError
@@ -14,7 +14,6 @@ from amsfl.data.nslkdd import CLASSES, FEATURES, KINDS, NOTE, NUMERIC, SHARES, V
 from amsfl.data.read_table import read_table
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 4), min_size=1, max_size=80), st.floats(0.01, 0.99), st.integers(0, 99))
 def test_split_is_stratified(y: list[int], holdout: float, seed: int) -> None:
     labels = np.array(y)
@@ -29,7 +28,6 @@ def test_split_is_stratified(y: list[int], holdout: float, seed: int) -> None:
             assert abs(held - holdout * count) <= 1
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=10, max_size=60), st.integers(0, 99))
 def test_split_leaves_every_site_a_row_while_its_class_has_others(sites: list[int], seed: int) -> None:
     """One class only: holding out n/5 <= n - sites rows, so no site need lose its last row."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amsfl.core import UserError
@@ -22,7 +22,6 @@ def class_counts(parts: list[np.ndarray], y: np.ndarray, classes: int) -> np.nda
     return np.stack([np.bincount(y[rows], minlength=classes) for rows in parts])
 
 
-@settings(max_examples=200, deadline=None)
 @given(specs, st.integers(1, 40), st.integers(0, 200), st.integers(1, 8), st.integers(0, 2**32), st.data())
 def test_every_row_once_and_nobody_empty(
     spec: str, clients: int, more: int, classes: int, seed: int, data: st.DataObject
@@ -156,7 +155,6 @@ def test_bad_numbers() -> None:
         partition("iid", y, 2, -1)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 25), st.integers(1, 8), st.integers(1, 8), st.integers(0, 2**32))
 def test_labels_gives_everybody_so_many_classes_and_shares_them_evenly(
     clients: int, count: int, classes: int, seed: int

@@ -46,7 +46,7 @@ def test_from_nothing_to_predictions(tmp_path, monkeypatch) -> None:
     assert "amsfl run --data visits.csv --label readmitted" in said
     for name, content in messy(900).items():  # as it was written, and shorter
         (tmp_path / name).write_bytes(content)
-    trained = call("run --data visits.csv --label readmitted --model softmax --rounds 6 --engine loop")
+    trained = call("run visits.csv --label readmitted --model softmax --rounds 6 --engine loop --verbose")
     for part in ("left out: visit_id", "read as date: admitted, born", "read as hash: diagnosis", "Ghent"):
         assert part in trained.stderr
     gaps = [line for line in trained.stderr.splitlines() if "gaps in" in line]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from amsfl.core import UserError
@@ -71,7 +71,6 @@ def test_class_names_in_the_order_of_numbers() -> None:
     assert codes.classes == ("01", "007")
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=8, max_size=30))
 def test_any_finite_numbers_stay_finite(
     tmp_path_factory: pytest.TempPathFactory, values: list[float]

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_price import problems
 
@@ -24,7 +24,6 @@ def algorithm_1(w, c, b, budget, alpha, beta) -> tuple[list[int], float]:
     return t, total
 
 
-@settings(max_examples=100, deadline=None)
 @given(problems(clock="sum", budget=True), st.floats(0.01, 5), st.floats(0.01, 5))
 def test_printed_is_algorithm_1(p: Problem, alpha: float, beta: float) -> None:
     if (p.weights == 0).any():
@@ -61,7 +60,6 @@ def test_fill_by_hand() -> None:
     assert fill()(p._replace(most=np.array([10, 10, 10]))).steps.tolist() == [10, 9, 1]
 
 
-@settings(max_examples=60, deadline=None)
 @given(p=problems(budget=True))
 def test_fill_and_speed_keep_the_budget_and_fill_cannot_use_a_later_deadline(p: Problem) -> None:
     assert p.fits(speed(5)(p).steps)
@@ -136,7 +134,6 @@ def test_mistakes_name_client_and_column(columns: dict, sentence: str) -> None:
     fails("no clients", [], [], [], [], [])
 
 
-@settings(max_examples=50, deadline=None)
 @given(problems())
 def test_the_table_adds_up_to_the_plan(p: Problem) -> None:
     plan = policy("price")(p)

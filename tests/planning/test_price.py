@@ -79,7 +79,6 @@ def test_closed_forms_are_the_sums_they_stand_for(p: Problem, pick: int) -> None
     np.testing.assert_allclose(p.step_worth(plans[k]), expected, rtol=1e-12, atol=1e-16)
 
 
-@settings(max_examples=300, deadline=None)
 @given(p=problems())
 def test_no_plan_is_better(p: Problem) -> None:
     """Per second and by a deadline. Within a sum of seconds the relaxed optimum is the plan up to the first
@@ -114,7 +113,6 @@ def test_steps_are_taken_in_the_order_of_their_worth_a_second(seed: int, n: int,
         assert price(asked).steps.tolist() == steps.tolist()
 
 
-@settings(max_examples=60, deadline=None)
 @given(p=problems(budget=True), more=st.floats(1.0, 2.0))
 def test_a_larger_budget_is_never_worth_less(p: Problem, more: float) -> None:
     larger = p._replace(budget=p.budget * more)
@@ -124,7 +122,6 @@ def test_a_larger_budget_is_never_worth_less(p: Problem, more: float) -> None:
 BETTER = st.sampled_from(["step_seconds", "weights", "gain", "fading"])
 
 
-@settings(max_examples=60, deadline=None)
 @given(p=problems(), better=BETTER, share=st.floats(0.1, 0.95))
 def test_cheaper_or_more_useful_clients_never_get_fewer_steps(p: Problem, better: str, share: float) -> None:
     """A twin of the first client, all else equal, is put beside it with one column made worse."""

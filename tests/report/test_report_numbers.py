@@ -22,7 +22,6 @@ def one(*trials, key="a", target=0.9, **own):
     return compare([source((key, own, list(trials)))], target)
 
 
-@settings(deadline=None, max_examples=50)
 @given(NUMBERS)
 def test_interval_is_scipys(values):
     found, spread = statistics.interval(values), scipy_stats.sem(values)

@@ -5,13 +5,12 @@ import pytest
 from claims.allocation import objective, printed_allocation, quadratic_allocation
 from claims.problems import average, spread
 from claims.random_problems import random_logistic, random_quadratics, random_trace
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 positive = st.floats(0.1, 10.0)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(positive, positive), min_size=2, max_size=6), positive, st.integers(0, 2**32 - 1))
 def test_quadratic_allocation_is_the_optimum(clients, budget, seed):
     """No feasible direction improves it: convex objective, so 50 random allocations suffice as a check."""
@@ -35,7 +34,6 @@ def test_printed_allocation_is_not_optimal():
     assert np.sum(quadratic_allocation(a, c, budget) ** 2) == pytest.approx(100 / 17)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(positive, positive), min_size=1, max_size=4), positive, positive)
 def test_the_printed_problem_is_solved_by_one_step_each(clients, alpha, beta):
     """alpha sum w t + beta sum w t(t-1)/2 over t in {1..4}^n: every client's best is 1, whatever S."""

@@ -5,7 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 from federation_small import SMALL, own_data
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -48,7 +48,6 @@ def by_definition(values):
 scores = st.floats(-1, 1, allow_subnormal=False)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 4).flatmap(lambda n: arrays(float, (2**n, 2), elements=scores)))
 def test_values_are_shapleys_and_add_up(values):
     clients = int(np.log2(len(values)))
