@@ -40,7 +40,8 @@ def test_json_has_what_the_contract_says(run) -> None:
     assert made["seconds"] <= 2.0 and (made["policy"], made["clock"]) == ("price", "makespan")
 
 
-def test_the_table_is_for_people(run) -> None:
+def test_the_table_is_for_people(run, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     result = run(SITES, "--budget", "2.0")
     assert result.exit_code == 0
     for word in ("client", "steps", "stopped by", "Oslo", "Faro", "5 clients take", "of the 2 s allowed"):
