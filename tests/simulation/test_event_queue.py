@@ -17,7 +17,7 @@ from amsfl.engines import Models, Results, Work
 from amsfl.settings.custom import CustomParts
 from amsfl.simulation import make_config
 from amsfl.simulation.components import precision
-from amsfl.simulation.event_queue import JOB, EventQueue, ServerMove, next_move
+from amsfl.simulation.event_queue import JOB, EventQueue, next_move
 from amsfl.simulation.plan_round import TrialPlan
 from amsfl.simulation.rounds import begin
 from amsfl.simulation.server_move import begin_round, end_round
@@ -217,12 +217,12 @@ def settled(method, deltas, ages, starts, anchor, weights):
     jobs["client"], jobs["steps"], jobs["version"] = np.arange(len(deltas)), 3, 10 - np.array(ages)
     for start, version in zip(starts, jobs["version"].tolist(), strict=True):
         trial.queue.models[version] = Models(start, start[:0], start)
-    plan = TrialPlan(ServerMove(jobs, 0.0, jobs[:0]), None, {}, {}, 10)
-    ((places, work),) = begin_round(parts, trial, plan)
+    plan = TrialPlan(jobs, jobs[:0], None, {}, 0.0, 10)
+    (work,) = begin_round(parts, trial, plan)
     deltas = np.array(deltas)
     sent = Upload(deltas, deltas[:, :0], (deltas**2).sum(1))
     zeros = Reading(*np.zeros((len(Reading._fields), len(deltas))))
-    end_round(parts, trial, plan, [(places, work, Results(sent, work.state, work.memory, zeros))])
+    end_round(parts, trial, plan, [(work, Results(sent, work.state, work.memory, zeros))])
     return trial.vectors.anchor
 
 

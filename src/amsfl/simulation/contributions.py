@@ -15,7 +15,6 @@ from amsfl.engines.evaluate import outputs, score_rows
 from amsfl.record.schema import Array
 from amsfl.simulation.components import client_labels
 from amsfl.simulation.plan_round import TrialPlan
-from amsfl.simulation.round_record import mix_of
 from amsfl.simulation.server_move import RoundResult
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
@@ -31,10 +30,9 @@ def follow(setup: RunSetup, trial: TrialState, plan: TrialPlan, result: RoundRes
         own = worth.open_ledger(setup.task.shards.weights[index], setup.task.dim)
     own, trial.best_ledger = worth.judged(own, trial.best_ledger, verdict)
     if verdict in (Verdict.NONE, Verdict.BETTER):  # else the server took nothing of this round
-        jobs = plan.move.jobs
-        shares = setup.weights[index, jobs["client"]]
-        mix = mix_of(setup.method, shares, jobs["steps"])
-        counts = np.array(mix) if mix else shares  # a rule does not say how much each counts
+        jobs = plan.jobs
+        # a rule does not say how much each counts
+        counts = np.array(result.mix) if result.mix else setup.weights[index, jobs["client"]]
         uploads, path = result.deltas, jobs["lr"] * jobs["steps"]
         assert uploads is not None  # engines keep them where there is a ledger
         own = worth.enter(own, worth.RoundParts(jobs["client"], counts, uploads, path), trial.vectors.step)

@@ -1,4 +1,4 @@
-"""Who is under way: one queue of events in virtual time. A synchronous round is one of its cases.
+"""Who is under way: a queue of events in virtual time, where rounds may end before all are in.
 
 The server invites clients to free places; each brings its work after the seconds that its steps and its link
 take; the server moves when enough of them are in (clock/round_end.py). Models play no part: who comes when
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, check_progress, results_taken
-from amsfl.core.records import Json, Number
+from amsfl.core.records import Json
 from amsfl.engines import Models
 from amsfl.planning.memory import Decision
 from amsfl.record.schema import Array
@@ -34,7 +34,7 @@ JOB = np.dtype(
 )
 NOBODY: Array = np.zeros(0, JOB)
 ARRAYS = ("jobs", "arrived", "dropped")
-PAIRS = ("numbers", "reasons", "begun", "open_groups")  # dicts whose keys are numbers
+PAIRS = ("numbers", "reasons", "open_groups")  # dicts whose keys are numbers
 
 
 @dataclass
@@ -49,7 +49,6 @@ class EventQueue:
     started: float = 0.0  # when the server last invited a round
     invited: int = -1  # and the version that it then had
     groups: int = 0
-    begun: dict[int, int] = field(default_factory=dict)  # steps of every client that ever started
     plan_for_all: Any = None  # all clients' steps, where they are planned once and for all
     open_groups: dict[int, ArrivalGroup] = field(default_factory=dict)  # that the server still waits for
     predicted: float | None = None  # seconds that the plan gives the last who were invited
@@ -58,16 +57,6 @@ class EventQueue:
     @property
     def waiting(self) -> Waiting:
         return Waiting(self.started, self.predicted, self.open_groups)
-
-    def taken_now(self, now: float, end: RoundEnd) -> Array:
-        """Which of the arrived results the server moves with now; none: it waits."""
-        groups = self.arrived["arrival_group"], self.jobs["arrival_group"]
-        return results_taken(end, self.waiting, *groups, now)
-
-    def count(self, jobs: Array) -> None:
-        """Count steps when a job starts, also of jobs that fail later: they spend privacy, too."""
-        for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
-            self.begun[who] = self.begun.get(who, 0) + steps
 
     def dump(self) -> Json:
         """For JSON, whose keys are text; without models."""
@@ -85,12 +74,11 @@ class EventQueue:
 
 
 class ServerMove(NamedTuple):
-    """What the server moves with, when, and what it does not wait for."""
+    """What the server moves with, what it does not wait for, and when."""
 
     jobs: Array
-    seconds: float
     dropped: Array
-    whole: bool = False  # one full cohort that has just begun from the newest model: a synchronous round
+    seconds: float
 
 
 Invite = Callable[[float], Array]
@@ -99,7 +87,11 @@ Invite = Callable[[float], Array]
 def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite: Invite) -> ServerMove:
     """Let time pass until the server moves; `invite(now)` returns the jobs of clients that start then."""
     moments, most = 0, 1
-    while not (chosen := queue.taken_now(now, end)).any():
+    while not (
+        chosen := results_taken(
+            end, queue.waiting, queue.arrived["arrival_group"], queue.jobs["arrival_group"], now
+        )
+    ).any():
         fresh = queue.invited != version
         if fresh:
             queue.started, queue.invited = now, version
@@ -112,7 +104,7 @@ def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite
     taken = _select(queue.arrived, chosen)
     late = (queue.jobs if end.late == "drop" else NOBODY).copy()
     late["arrives"] = now
-    move = ServerMove(in_order(taken), now, join_jobs(queue.dropped, late))
+    move = ServerMove(in_order(taken), join_jobs(queue.dropped, late), now)
     if queue.open_groups:
         over = taken["arrival_group"].tolist()
         queue.open_groups = {name: each for name, each in queue.open_groups.items() if name not in over}
@@ -194,9 +186,10 @@ def note_decision(queue: EventQueue, jobs: Array, decision: Decision) -> None:
     queue.predicted = float(decision.predicted_seconds)
 
 
-def under_way(queue: EventQueue) -> Array:
-    """All whose work may still be needed."""
-    return join_jobs(queue.jobs, queue.arrived)
+def still_needed(queue: EventQueue, models: dict[int, Models]) -> dict[int, Models]:
+    """Those of these models that work under way, or not yet taken, began from."""
+    versions = {*queue.jobs["version"].tolist(), *queue.arrived["version"].tolist()}
+    return {version: each for version, each in models.items() if version in versions}
 
 
 def next_numbers(queue: EventQueue, clients: Array, version: int) -> Array:
@@ -213,13 +206,8 @@ def next_numbers(queue: EventQueue, clients: Array, version: int) -> Array:
 def tidy(queue: EventQueue, version: int) -> None:
     """After a move, forget numbers below the server's own, and reasons of jobs that are over."""
     queue.numbers = {who: number for who, number in queue.numbers.items() if number >= version}
-    alive = set(under_way(queue)["group"].tolist())
+    alive = {*queue.jobs["group"].tolist(), *queue.arrived["group"].tolist()}
     queue.reasons = {group: reasons for group, reasons in queue.reasons.items() if group in alive}
-
-
-def rate_of(lr: Array) -> Number:
-    """The learning rate of jobs that began with these: one number, or one each."""
-    return float(lr[0]) if all_equal(lr) else lr
 
 
 def all_equal(column: Array) -> bool:

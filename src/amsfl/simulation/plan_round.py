@@ -1,66 +1,87 @@
 """Plan the next round: who works, how many steps, when the server moves, and what that costs.
 
-Nothing is computed here. Who arrives when follows from steps and speeds alone.
+Nothing is computed here: who arrives when follows from steps and speeds alone. A round that waits for all is
+a draw and a plan; else clients start and arrive in a queue of events (event_queue.py).
 """
 
+from collections.abc import Callable, Iterator
+from itertools import count, islice
 from typing import NamedTuple
 
-from amsfl import clock
+import numpy as np
+
+from amsfl import clock, sampling
+from amsfl.clock.round_end import ArrivalGroup, Starter
+from amsfl.core.records import Array, Number
 from amsfl.planning import planner
-from amsfl.planning.memory import Decision
+from amsfl.planning.memory import Decision, PlanRequest
 from amsfl.privacy.mechanism import pace
-from amsfl.record.schema import Array
 from amsfl.settings.checks import private_settings
-from amsfl.simulation import dispatch, event_queue
-from amsfl.simulation.event_queue import ServerMove, all_equal, rate_of
+from amsfl.simulation import event_queue
+from amsfl.simulation.event_queue import JOB, NOBODY
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
+
+TRIES = 30  # clients that are asked for a free place
+DRAWS = 0xC0  # the stream that cohorts are drawn from
 
 
 class TrialPlan(NamedTuple):
     """One trial's round: what the server moves with, what was decided, what it takes and spends."""
 
-    move: ServerMove
+    jobs: Array  # whose results the server takes
+    dropped: Array  # whose it does not wait for, or that failed
     decision: Decision
-    seconds: dict[str, float]
-    spent: dict[str, float]
-    version: int  # how often the server had moved before
-
-    @property
-    def cohort(self) -> Array:
-        return self.move.jobs["client"]
+    seconds: dict[str, float]  # of the round by both clocks; by `sum`, clients' own seconds add up
+    end: float  # when the server moves
+    version: int  # how often it had moved before
+    spent: dict[str, float] = {}  # noqa: RUF012 (never changed) joules, megabytes and cost, lost work included
 
 
 def plan_round(setup: RunSetup, trial: TrialState) -> TrialPlan:
     """The trial's next round; moves the trial to its end, as far as that is known before it is computed."""
-
-    def invite(now: float) -> Array:
-        return dispatch.invite(setup, trial, now, allowance(setup, trial))
-
-    now = trial.seconds["makespan"]
-    move = event_queue.next_move(trial.queue, now, trial.round, setup.end, invite)
-    move = move._replace(whole=_is_whole(setup, move, trial.round))
-    decided, seconds, spent = _decision(trial, move), _seconds(setup, trial, move), _spent(setup, trial, move)
-    plan = TrialPlan(move, decided, seconds, spent, trial.round)
-    _advance(setup, trial, plan)
+    plan = (_whole_cohort if setup.whole_rounds[trial.index] else _next_move)(setup, trial)
+    used, lost = ((some["client"], some["steps"]) for some in (plan.jobs, plan.dropped))
+    plan = plan._replace(spent=clock.spent(setup.costs[trial.index].accounts, used, lost))
+    trial.round += 1
+    trial.spent = {name: trial.spent.get(name, 0.0) + each for name, each in plan.spent.items()}
+    trial.seconds = {name: trial.seconds[name] + each for name, each in plan.seconds.items()}
+    trial.seconds["makespan"] = plan.end  # the same, but for rounding
+    _add_steps(trial.steps, plan.jobs)
+    if is_over(setup, trial):
+        trial.status = "finished"
     return plan
 
 
-def decide_now(setup: RunSetup, trial: TrialState) -> Decision:
-    """What it would do now, with the cohort that is drawn next."""
+def _whole_cohort(setup: RunSetup, trial: TrialState) -> TrialPlan:
+    """A cohort that begins from the newest model, and all of it arrives."""
+    decision, cohort = decide_now(setup, trial)
+    jobs = np.zeros(len(cohort), JOB)
+    jobs["client"], jobs["steps"], jobs["lr"] = cohort, decision.steps, decision.lr
+    jobs["number"] = jobs["version"] = trial.round
+    _add_steps(trial.begun, jobs)
+    seconds = clock.round_seconds(setup.costs[trial.index], cohort, decision.steps)
+    end = trial.seconds["makespan"] + seconds["makespan"]
+    return TrialPlan(jobs, NOBODY, decision, seconds, end, trial.round)
+
+
+def _add_steps(totals: list[int], jobs: Array) -> None:
+    """To every client's steps those of these jobs."""
+    for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
+        totals[who] += steps
+
+
+def decide_now(setup: RunSetup, trial: TrialState) -> tuple[Decision, Array]:
+    """What it would do now with the cohort that is drawn next, and that cohort."""
     allowed = allowance(setup, trial)
-    cohort = dispatch.draw_clients(setup, trial, allowed)
-    request = dispatch.plan_request(setup, trial, cohort, allowed)
-    return planner.decide(setup.contexts[trial.index], request)
+    cohort = draw_clients(setup, trial, allowed)
+    return planner.decide(setup.contexts[trial.index], plan_request(setup, trial, cohort, allowed)), cohort
 
 
-def _is_whole(setup: RunSetup, move: ServerMove, version: int) -> bool:
-    """Whether the move takes one full cohort that has just begun from the newest model."""
-    jobs = move.jobs
-    fresh = (jobs["number"] == version) & (jobs["version"] == version)
-    any_size = setup.method.private_clients is not None  # whose cohorts have no fixed size
-    full = any_size or len(jobs) == setup.cohort
-    return bool(full and fresh.all() and all_equal(jobs["lr"]))
+def plan_request(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | None) -> PlanRequest:
+    """What a decision is made from; costs are those that clients claim."""
+    allows = None if allowed is None else allowed[cohort]
+    return PlanRequest(trial.memory, trial.round, cohort, setup.claimed_costs[trial.index], allows)
 
 
 def allowance(setup: RunSetup, trial: TrialState) -> Array | None:
@@ -70,45 +91,7 @@ def allowance(setup: RunSetup, trial: TrialState) -> Array | None:
     config, share = setup.configs[trial.index], None
     if setup.policy.readings:  # who plans by worth is paced
         share = private_settings(config).share(trial.round, trial.seconds[config.clock])
-    return pace(setup.ledgers[trial.index], trial.steps_begun, share)
-
-
-def _decision(trial: TrialState, move: ServerMove) -> Decision:
-    """The decisions for the clients that arrived, as one; some may have been made in earlier rounds."""
-    reasons = dict(event_queue.reasons_of(trial.queue, move.jobs))
-    lr, predicted = rate_of(move.jobs["lr"]), reasons.pop("predicted_seconds")
-    if not move.whole:
-        predicted = move.seconds - trial.seconds["makespan"]
-    return Decision(move.jobs["steps"], lr, predicted, reasons)
-
-
-def _seconds(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:
-    """This round's seconds by both clocks; by `sum`, clients' own seconds add up."""
-    if move.whole and setup.conditions[trial.index] is None:
-        return clock.round_seconds(setup.costs[trial.index], move.jobs["client"], move.jobs["steps"])
-    work = event_queue.join_jobs(move.jobs, move.dropped)
-    lasted = move.seconds - trial.seconds["makespan"]
-    return {"sum": float((work["arrives"] - work["started"]).sum()), "makespan": lasted}
-
-
-def _spent(setup: RunSetup, trial: TrialState, move: ServerMove) -> dict[str, float]:
-    """This round's joules, megabytes and cost, lost work included."""
-    used, lost = ((some["client"], some["steps"]) for some in (move.jobs, move.dropped))
-    return clock.spent(setup.costs[trial.index].accounts, used, lost)
-
-
-def _advance(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> None:
-    """Move the trial to the end of its round, as far as that is known before anything is computed."""
-    trial.round += 1
-    trial.spent = {name: trial.spent.get(name, 0.0) + each for name, each in plan.spent.items()}
-    trial.seconds = {name: trial.seconds[name] + each for name, each in plan.seconds.items()}
-    trial.seconds["makespan"] = plan.move.seconds  # the same, but for rounding
-    jobs = plan.move.jobs
-    for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
-        trial.steps[who] += steps
-    if is_over(setup, trial):
-        trial.status = "finished"
-    event_queue.tidy(trial.queue, trial.round)
+    return pace(setup.ledgers[trial.index], trial.begun, share)
 
 
 def is_over(setup: RunSetup, trial: TrialState) -> bool:
@@ -120,4 +103,187 @@ def is_over(setup: RunSetup, trial: TrialState) -> bool:
         return True
     if config.seconds is not None and trial.seconds[config.clock] >= config.seconds:
         return True
-    return setup.mechanism is not None and ledger.exhausted(ledger.units(trial.steps_begun, trial.round))
+    return setup.mechanism is not None and ledger.exhausted(ledger.units(trial.begun, trial.round))
+
+
+def draw_clients(
+    setup: RunSetup,
+    trial: TrialState,
+    allowed: Array | None = None,
+    present: Callable[[int], bool] | None = None,
+) -> Array:
+    """Idle clients for all free places, in order, of those who may take a step; with `present`, of those who
+    are available, if some can be found.
+
+    A whole cohort is a draw that depends on seed and version alone, so a resumed run draws the same; single
+    places are filled by the stateless hash.
+    """
+    clients = setup.task.shards.size.shape[1]
+    if setup.method.private_clients is not None:
+        some = draw_by_chance(setup, trial.seed, trial.round)
+        return some if len(some) else np.zeros(1, np.int64)  # one whose work will count nothing
+    queue = trial.queue
+    busy = queue.jobs["client"]
+    if len(busy) + len(queue.arrived):
+        busy = event_queue.busy(queue, one_each=setup.method.combine is not None)  # rules count results
+    free = setup.cohort - len(busy)
+    if free <= 0:  # under a rule, who waits for the server's move takes a place, too
+        return np.zeros(0, np.int64)
+    pool = np.arange(clients) if allowed is None else np.flatnonzero(allowed > 0)
+    if setup.cohort == clients or allowed is not None:
+        idle = np.setdiff1d(pool, busy) if len(busy) else pool
+        if free >= len(idle):
+            return idle
+    chosen: list[int] = []
+    if not len(busy):
+        rng = np.random.default_rng([trial.seed, trial.round, DRAWS])
+        whole = np.sort(rng.choice(clients if allowed is None else pool, setup.cohort, replace=False))
+        if present is None:
+            return whole
+        chosen = [who for who in whole.tolist() if present(who)]
+        if len(chosen) == free:
+            return whole
+    taken: set[int] = {*busy.tolist(), *chosen}
+    tries = None if present is None else TRIES * free  # nobody may be available
+    for who in islice(_candidates(trial.seed, queue.groups, clients, 2 * free), tries):
+        if len(chosen) == free:
+            break
+        may = who not in taken and (allowed is None or allowed[who] > 0)
+        if may and (present is None or present(who)):
+            taken.add(who)
+            chosen.append(who)
+    return np.array(sorted(chosen), np.int64) if chosen or len(busy) else whole
+
+
+def draw_by_chance(setup: RunSetup, seed: int, version: int) -> Array:
+    """A cohort that each client joins with the same chance, independently of the others; it may be empty."""
+    assert setup.method.private_clients is not None
+    rng = np.random.default_rng([seed, version, DRAWS])
+    coins = rng.random(setup.task.shards.size.shape[1])
+    return np.flatnonzero(coins < setup.method.private_clients.part)[: setup.cohort]
+
+
+def _candidates(seed: int, group: int, clients: int, size: int) -> Iterator[int]:
+    """An endless sequence of clients, drawn by the hash, `size` at a time."""
+    with np.errstate(over="ignore"):
+        key = sampling.stream(*map(sampling.words, (seed, group, DRAWS)))
+    for begin in count(0, size):
+        with np.errstate(over="ignore"):
+            uniform = sampling.uniform(key, np.arange(begin, begin + size, dtype=np.uint32))
+        yield from np.minimum(uniform * np.float64(clients), clients - 1).astype(np.int64).tolist()
+
+
+def _next_move(setup: RunSetup, trial: TrialState) -> TrialPlan:
+    """A round that may end before all are in: clients start and arrive until the server moves.
+
+    The decisions for the clients that arrived are one; some may have been made in earlier rounds.
+    """
+    queue, version, now = trial.queue, trial.round, trial.seconds["makespan"]
+    jobs, dropped, end = event_queue.next_move(
+        queue, now, version, setup.end, lambda when: _invite(setup, trial, when)
+    )
+    same_rate = event_queue.all_equal(jobs["lr"])
+    fresh = (jobs["number"] == version) & (jobs["version"] == version)
+    any_size = setup.method.private_clients is not None  # whose cohorts have no fixed size
+    # one full cohort that has just begun from the newest model is to the bit a round that waits for all
+    whole = bool(fresh.all() and same_rate and (any_size or len(jobs) == setup.cohort))
+    if whole and setup.conditions[trial.index] is None:
+        seconds = clock.round_seconds(setup.costs[trial.index], jobs["client"], jobs["steps"])
+    else:
+        work = event_queue.join_jobs(jobs, dropped)
+        seconds = {"sum": float((work["arrives"] - work["started"]).sum()), "makespan": end - now}
+    reasons = dict(event_queue.reasons_of(queue, jobs))
+    predicted = reasons.pop("predicted_seconds")
+    lr: Number = float(jobs["lr"][0]) if same_rate else jobs["lr"]
+    decision = Decision(jobs["steps"], lr, predicted if whole else end - now, reasons)
+    event_queue.tidy(queue, version + 1)
+    return TrialPlan(jobs, dropped, decision, seconds, end, version)
+
+
+def _invite(setup: RunSetup, trial: TrialState, now: float) -> Array:
+    """Jobs for all clients that start now."""
+    index, queue, version = trial.index, trial.queue, trial.round
+    conditions, allowed = setup.conditions[index], allowance(setup, trial)
+    clients, started = _available_clients(setup, trial, now, allowed)
+    if not len(clients):
+        return NOBODY
+    jobs = np.zeros(len(clients), JOB)
+    jobs["client"], jobs["version"], jobs["started"] = clients, version, started
+    jobs["number"] = event_queue.next_numbers(queue, clients, version)
+    # each by what its own seconds are worth, or in an arrival group
+    apart = setup.end.join is not None or (setup.end.overlap and setup.policy.readings)
+    for some in np.split(jobs, len(clients)) if apart else [jobs]:
+        decision = _decide(setup, trial, some["client"], allowed)
+        some["steps"], some["lr"] = decision.steps, decision.lr
+        event_queue.note_decision(queue, some, decision)
+    if setup.end.join is not None:
+        queue.predicted = None  # of those in no group: the first rounds of clients
+        _assign_groups(setup, trial, jobs)
+    _add_steps(trial.begun, jobs)  # also of jobs that fail later: they spend privacy, too
+    costs = setup.costs[index]
+    if conditions is None:
+        jobs["arrives"] = now + clock.client_seconds(costs, clients, jobs["steps"])
+    else:
+        work, link = costs.step_seconds[clients] * jobs["steps"], costs.comm_seconds[clients]
+        jobs["arrives"], jobs["lost"] = conditions.trips(
+            trial.seed, clients, jobs["number"], jobs["started"], work, link
+        )
+    return jobs
+
+
+def _available_clients(
+    setup: RunSetup, trial: TrialState, now: float, allowed: Array | None
+) -> tuple[Array, float | Array]:
+    """Available clients for the free places, and when they start.
+
+    If nobody is available or at work, these are the clients that come back first.
+    """
+    conditions = setup.conditions[trial.index]
+    if conditions is None or conditions.window is None:
+        return draw_clients(setup, trial, allowed), now
+    clients = draw_clients(setup, trial, allowed, lambda client: conditions.begin(client, now) <= now)
+    if not len(clients):
+        return clients, now
+    begins = np.array([conditions.begin(int(client), now) for client in clients])
+    present = begins <= now
+    if not present.any() and not len(trial.queue.jobs):
+        present = begins == begins.min()
+    return clients[present], np.maximum(begins[present], now)
+
+
+def _assign_groups(setup: RunSetup, trial: TrialState, jobs: Array) -> None:
+    """Give every client its steps and its arrival group, the fastest first."""
+    costs, end, queue = setup.claimed_costs[trial.index], setup.end, trial.queue
+    assert end.join is not None
+    for place in np.argsort(costs.step_seconds[jobs["client"]], kind="stable").tolist():
+        who, most, now = (jobs[name][place].item() for name in ("client", "steps", "started"))
+        step, comm = costs.step_seconds[who].item(), costs.comm_seconds[who].item()
+        client = Starter(step, comm, most, first=not trial.begun[who])
+        steps, name, waited_for = end.join(client, now, queue.open_groups)
+        jobs["steps"][place] = steps
+        if not waited_for:
+            continue
+        lasts, turn = client.seconds(steps), client.seconds(client.most)
+        if name is None:
+            name = jobs["group"][place].item() + 1  # 0 is UNGROUPED
+            queue.open_groups[name] = ArrivalGroup(now, now + lasts, end.deadline(now, lasts), turn)
+        group = queue.open_groups[name]
+        queue.open_groups[name] = group._replace(turn=min(group.turn, turn))
+        jobs["arrival_group"][place] = name
+
+
+def _decide(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | None) -> Decision:
+    """The plan for a cohort. A constant plan is made once for all clients if they start one by one."""
+    context, queue = setup.contexts[trial.index], trial.queue
+    if allowed is not None or not (setup.end.overlap and setup.policy.constant):
+        return planner.decide(context, plan_request(setup, trial, cohort, allowed))
+    if queue.plan_for_all is None:
+        everyone = np.arange(setup.weights.shape[1])
+        queue.plan_for_all = planner.decide(context, plan_request(setup, trial, everyone, None))
+    whole: Decision = queue.plan_for_all
+    explained = {
+        key: [part[i] for i in cohort] if isinstance(part, list) else part
+        for key, part in whole.explain.items()
+    }
+    lr = planner.rate_now(context, plan_request(setup, trial, cohort, None))
+    return whole._replace(steps=whole.steps[cohort], lr=lr, explain=explained)

@@ -19,9 +19,8 @@ from amsfl.planning.planner import learn
 from amsfl.record import RoundRecord
 from amsfl.simulation import contributions
 from amsfl.simulation.detailed_scores import ranked
-from amsfl.simulation.plan_round import TrialPlan, plan_round
-from amsfl.simulation.round_record import simulated_round
-from amsfl.simulation.server_move import RoundResult, begin_round, end_round, follow_verdict
+from amsfl.simulation.plan_round import plan_round
+from amsfl.simulation.server_move import RoundResult, begin_round, end_round, follow_verdict, round_record
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState, first_vectors
 
@@ -43,20 +42,22 @@ Steps = Generator[Asked, Any, Any]
 def rounds(setup: RunSetup, trial: TrialState) -> Steps:
     """Yield what is to be computed, and every round's record when it is over."""
     while trial.status == "running":
-        plan = plan_round(setup, trial)  # who works how much: planning/, event_queue.py
+        plan = plan_round(setup, trial)  # who works how much: planning/, and when: clock/, event_queue.py
         found = []
-        for places, work in begin_round(setup, trial, plan):
-            found.append((places, work, (yield work)))  # local steps: engines/
+        for work in begin_round(setup, trial, plan):
+            found.append((work, (yield work)))  # local steps: engines/
         result = end_round(setup, trial, plan, found)  # the server's move: protocol/
-        if setup.learns:  # what readings say of the next plan: planning/
-            learn_from(setup, trial, plan, result)
+        if setup.learns:  # what readings, as clients report them, say of the next plan: planning/
+            cohort, context = plan.jobs["client"], setup.contexts[trial.index]
+            reading = setup.attackers.report(trial.index, cohort, result.reading)
+            trial.memory = learn(context, trial.memory, cohort, plan.decision, reading)
         if setup.judges:  # back to a better model: planning/judge.py
             follow_verdict(setup, trial)
         scores = yield from evaluate(setup, trial)
         yield from end_trial(setup, trial, result, scores)
         if setup.config.worth:  # whose uploads moved the model
             contributions.follow(setup, trial, plan, result)
-        yield simulated_round(setup, trial, plan, result, scores)
+        yield round_record(setup, trial, plan, result, scores)
 
 
 def together(setup: RunSetup, trials: Sequence[TrialState]) -> Iterator[list[tuple[TrialState, RoundRecord]]]:
@@ -108,17 +109,15 @@ def begin(setup: RunSetup) -> list[TrialState]:
     each = zip(setup.task.seeds, setup.contexts, setup.task.start(), strict=True)
     return [
         TrialState(
-            index, seed, start(context), first_vectors(setup.method, anchor, clients), steps=[0] * clients
+            index,
+            seed,
+            start(context),
+            first_vectors(setup.method, anchor, clients),
+            steps=[0] * clients,
+            begun=[0] * clients,
         )
         for index, (seed, context, anchor) in enumerate(each)
     ]
-
-
-def learn_from(setup: RunSetup, trial: TrialState, plan: TrialPlan, result: RoundResult) -> None:
-    """Update a planner's memory from its round's readings, as clients report them."""
-    reading = setup.attackers.report(trial.index, plan.cohort, result.reading)
-    context = setup.contexts[trial.index]
-    trial.memory = learn(context, trial.memory, plan.cohort, plan.decision, reading)
 
 
 def model_of(setup: RunSetup, trial: TrialState) -> Array:

@@ -1,22 +1,22 @@
-"""What a round's jobs begin from, and what the server makes of their uploads.
+"""What a round's jobs begin from, what the server makes of their uploads, and the round's record.
 
 Every job has a model of its own to begin from: the newest one, or, where rounds do not wait for everybody,
 the one that there was when it began. A synchronous round is the case in which they are all the same.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl import combine, protocol, sampling
-from amsfl.core import Reading, Upload
+from amsfl import clock, combine, protocol, sampling
+from amsfl.core import Reading, Upload, Verdict
 from amsfl.core.records import Array, Json
 from amsfl.engines import Models, Results, Work
-from amsfl.simulation import dispatch
-from amsfl.simulation.event_queue import under_way
-from amsfl.simulation.plan_round import TrialPlan
+from amsfl.record import RoundRecord
+from amsfl.simulation import event_queue
+from amsfl.simulation.plan_round import TrialPlan, draw_by_chance
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
@@ -25,123 +25,101 @@ class RoundResult(NamedTuple):
     """What a round came to, besides the trial's new vectors."""
 
     reading: Reading
+    mix: list[float]  # how much each upload counts; [] under a rule that compares uploads
     weighed: Json  # how much each of the cohort counts after each link of a rule
     deltas: Array | None = None  # [cohort, dim] and what they began from, where somebody wants to know
     began: Array | None = None
 
 
-def begin_round(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> list[tuple[Array, Work]]:
-    """What an engine is to compute, and whose results that are: places among the jobs that are taken.
-
-    Who has two results begins the second round with what it remembers of the first: in a further turn.
-    """
-    jobs, vectors, queue = plan.move.jobs, trial.vectors, trial.queue
-    newest = _models(setup, trial)
-    if (under_way(queue)["version"] == plan.version).any():
-        queue.models[plan.version] = newest
+def begin_round(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> list[Work]:
+    """What an engine is to compute. Who has two results begins the second round with what it remembers of the
+    first: in a further turn."""
+    method, config, jobs, vectors = setup.method, setup.config, plan.jobs, trial.vectors
+    sent = protocol.sent_state(method, vectors.server, vectors.anchor)
+    models = trial.queue.models | {plan.version: Models(vectors.anchor, sent, vectors.step)}
+    if not setup.whole_rounds[trial.index]:
+        trial.queue.models = event_queue.still_needed(trial.queue, models)
     versions, begin = np.unique(jobs["version"], return_inverse=True)
-    each = [newest if version == plan.version else queue.models[version] for version in versions.tolist()]
-    models = Models(*(np.stack(part) for part in zip(*each, strict=True)))
-    turns = _turns(jobs["client"]) if vectors.client.size + vectors.memory.size else np.zeros(len(jobs), int)
+    from_ = Models(*map(np.stack, zip(*(models[each] for each in versions.tolist()), strict=True)))
+    shares = None  # how much each upload counts, where their sum is all that the server needs
+    one_by_one = config.local_accuracy or config.worth or protocol.compares_uploads(method)
+    if not one_by_one and (jobs["version"] == plan.version).all():
+        shares = np.asarray(method.arithmetic.mix(*_weights_and_steps(setup, trial, plan)))
+    turns = np.zeros(len(jobs), int)
+    if vectors.client.size + vectors.memory.size:  # how many jobs of the same client are before each
+        turns = np.arange(len(jobs)) - np.searchsorted(jobs["client"], jobs["client"])
     asked = []
     for turn in range(turns.max() + 1):
-        places = np.flatnonzero(turns == turn)
-        mine = jobs[places]
-        columns = (mine[name] for name in ("client", "steps", "lr", "number"))
-        own = (part[mine["client"]] for part in (vectors.client, vectors.memory))
-        work = Work(trial.index, *columns, models, begin[places], *own, _shares(setup, trial, plan))  # type: ignore[arg-type,call-arg]
-        asked.append((places, work))
+        mine = jobs[turns == turn]
+        who, steps, lr, number = (mine[name] for name in ("client", "steps", "lr", "number"))
+        own = vectors.client[who], vectors.memory[who]
+        asked.append(Work(trial.index, who, steps, lr, number, from_, begin[turns == turn], *own, shares))
     return asked
 
 
-def _turns(clients: Array) -> Array:
-    """How many jobs of the same client are before each; `clients` are in order."""
-    return np.arange(len(clients)) - np.searchsorted(clients, clients)
-
-
-def _models(setup: RunSetup, trial: TrialState) -> Models:
-    """The newest, one of each."""
-    vectors = trial.vectors
-    sent = protocol.sent_state(setup.method, vectors.server, vectors.anchor)
-    return Models(vectors.anchor, sent, vectors.step)
-
-
-def _shares(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> Array | None:
-    """How much each upload counts, where their sum is all that the server needs."""
-    jobs, config = plan.move.jobs, setup.config
-    whole = (jobs["version"] == plan.version).all() and not (config.local_accuracy or config.worth)
-    if protocol.compares_uploads(setup.method) or not whole:
-        return None
-    weights, steps = _weights_and_steps(setup, trial, plan)
-    return np.asarray(setup.method.arithmetic.mix(weights, steps))
-
-
 def _weights_and_steps(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> tuple[Array, Array]:
-    clients, dtype = plan.cohort, setup.task.dtype
+    clients, dtype = plan.jobs["client"], setup.task.dtype
     weights = setup.weights[trial.index, clients]
     if setup.method.private_clients is not None:  # who was not drawn counts nothing
-        weights = weights * np.isin(clients, dispatch.draw_by_chance(setup, trial.seed, plan.version))
-    return weights.astype(dtype), plan.move.jobs["steps"].astype(dtype)
+        weights = weights * np.isin(clients, draw_by_chance(setup, trial.seed, plan.version))
+    return weights.astype(dtype), plan.jobs["steps"].astype(dtype)
 
 
 def end_round(
-    setup: RunSetup, trial: TrialState, plan: TrialPlan, found: Sequence[tuple[Array, Work, Results]]
+    setup: RunSetup, trial: TrialState, plan: TrialPlan, found: Sequence[tuple[Work, Results]]
 ) -> RoundResult:
     """Move the server; changes the trial."""
     method, index, version = setup.method, trial.index, plan.version
-    jobs, clients, vectors = plan.move.jobs, plan.cohort, trial.vectors
-    for _, work, results in found:
+    jobs, vectors = plan.jobs, trial.vectors
+    clients, ages = jobs["client"], version - jobs["version"]
+    for work, results in found:
         if results.state.size + results.memory.size:
             vectors.client[work.client], vectors.memory[work.client] = results.state, results.memory
-    order = np.argsort(np.concatenate([places for places, _, _ in found]))
-    fields = zip(*(results.readings for _, _, results in found), strict=True)
+    numbers = (np.concatenate([getattr(work, name) for work, _ in found]) for name in ("number", "client"))
+    order = np.lexsort([*numbers])  # further turns back to where the plan has them
+    fields = zip(*(results.readings for _, results in found), strict=True)
     reading = Reading(*(np.concatenate(part)[order].astype(float) for part in fields))
     for judged in (reading.held_loss, reading.spread):
-        judged[jobs["version"] < version] = np.nan  # of an older model
+        judged[ages > 0] = np.nan  # of an older model
     weights, steps = _weights_and_steps(setup, trial, plan)
-    attackers = private = None
-    if method.attacks:
-        attackers = setup.attackers.forging(version, index, clients)
+    forging = setup.attackers.forging(version, index, clients) if method.attacks else None
+    private = None
     if method.private_clients is not None:
         largest = setup.weights[index].max().astype(setup.task.dtype)
         private = largest, partial(_noise, setup, trial.seed, version)
-    age = float(np.mean(version - jobs["version"]))
-    cohort = protocol.CohortWork((), weights, steps, attackers, private, age, vectors.history[clients])
+    history = vectors.history[clients]
+    cohort = protocol.CohortWork((), weights, steps, forging, private, float(np.mean(ages)), history)
     deltas = began = None
-    if found[0][1].shares is not None:
-        cohort = cohort._replace(total=found[0][2].uploads)
+    if found[0][0].shares is not None:
+        cohort = cohort._replace(total=found[0][1].uploads)
     else:
-        sent = [
-            each
-            for _, work, results in found
-            for each in _uploads(setup, plan, vectors.anchor, work, results)
-        ]
-        cohort = cohort._replace(uploads=[sent[place] for place in order])
-        own = found[0][1]
-        deltas = np.stack([each.delta for each in cohort.uploads])
-        began = own.models.anchor[np.searchsorted(np.unique(jobs["version"]), jobs["version"])]
+        sent = [each for some in found for each in _uploads(setup, plan, vectors.anchor, *some)]
+        cohort = cohort._replace(uploads=[sent[place][0] for place in order])
+        deltas = np.stack([sent[place][0].delta for place in order])
+        began = np.stack([sent[place][1] for place in order])
     moved, server, weighed, history = protocol.settle(method, vectors.anchor, vectors.server, cohort)
     vectors.history[clients] = history
-    step = moved - vectors.anchor
-    trial.vectors = vectors._replace(anchor=moved, server=server, step=step)
-    alive = {*under_way(trial.queue)["version"].tolist()}
-    trial.queue.models = {number: each for number, each in trial.queue.models.items() if number in alive}
+    trial.vectors = vectors._replace(anchor=moved, server=server, step=moved - vectors.anchor)
+    mix: list[float] = []
+    if not protocol.compares_uploads(method):
+        mix = np.asarray(method.arithmetic.mix(setup.weights[index, clients], jobs["steps"]), float).tolist()
     links = combine.link_names(method.combine) if method.combine and weighed else ()
-    counts = {name: np.asarray(weighed[name], float) for name in links}
-    return RoundResult(reading, counts, deltas, began)
+    return RoundResult(
+        reading, mix, {name: np.asarray(weighed[name], float) for name in links}, deltas, began
+    )
 
 
 def _uploads(
     setup: RunSetup, plan: TrialPlan, anchor: Array, work: Work, results: Results
-) -> Iterator[Upload]:
-    """Each by what its age leaves of it."""
-    versions = np.unique(plan.move.jobs["version"])
+) -> list[tuple[Upload, Array]]:
+    """Each by what its age leaves of it, and the model that it began from."""
+    versions, sent = np.unique(plan.jobs["version"]), []
     for nth, begin in enumerate(work.begin):
-        sent = Upload(*(part[nth] for part in results.uploads))
+        own, began = Upload(*(part[nth] for part in results.uploads)), work.models.anchor[begin]
         age = int(plan.version - versions[begin])
         counts = setup.task.dtype(setup.end.weight(age))
-        began = work.models.anchor[begin] if age else None
-        yield protocol.weigh_by_age(setup.method, sent, counts, anchor, began)
+        sent.append((protocol.weigh_by_age(setup.method, own, counts, anchor, began if age else None), began))
+    return sent
 
 
 def _noise(setup: RunSetup, seed: int, version: int, size: int) -> Array:
@@ -161,3 +139,60 @@ def follow_verdict(setup: RunSetup, trial: TrialState) -> None:
     anchor, server = rule(vectors.anchor, vectors.server, verdict)
     step = vectors.step + (anchor - vectors.anchor)
     trial.vectors = vectors._replace(anchor=anchor, server=server, step=step)
+
+
+def round_record(
+    setup: RunSetup, trial: TrialState, plan: TrialPlan, result: RoundResult, scores: dict[str, Json]
+) -> RoundRecord:
+    """The round as its record has it; how long it took on this machine is said by who knows."""
+    index, jobs, costs = trial.index, plan.jobs, setup.costs[trial.index]
+    clients, steps, ages = jobs["client"], jobs["steps"], (plan.version - jobs["version"]).tolist()
+    seconds = planned = clock.client_seconds(costs, clients, steps)
+    timeline: Json = {}
+    if not setup.whole_rounds[index]:  # when each worked, how old its model was, and whose work was not used
+        seconds = jobs["arrives"] - jobs["started"]
+        lost = zip(*(plan.dropped[name].tolist() for name in ("client", "started", "arrives")), strict=True)
+        timeline = {"staleness": ages, "dropped": [list(each) for each in lost]}
+        timeline |= {"started": jobs["started"].tolist(), "arrived": jobs["arrives"].tolist()}
+    explained = plan.decision.explain | {"client_seconds": seconds.tolist()}
+    if costs.fedavg_seconds is not None and not setup.policy.constant:
+        fedavg = costs.fedavg_seconds[clients] + setup.profiles[index].step_seconds[clients] * steps
+        explained["extra_seconds"] = (planned - fedavg).tolist()
+    if setup.judges:
+        judge = trial.memory.judge
+        explained |= {"held_loss": judge.held_loss, "verdict": Verdict(judge.verdict).name.lower()}
+    if "joules" in plan.spent:
+        explained["client_joules"] = costs.accounts["joules"].of(clients, steps).tolist()
+    reading, weighed, ledger = result.reading, result.weighed, setup.ledgers[index]
+    if weighed:  # how much each counts by what it claims, and after each link of the rule
+        shares = setup.weights[index, clients]
+        weighed = {"claimed": shares / np.sum(shares), **weighed}
+    read = bool(reading.grad_sq.any())  # all zero when none were taken
+    return RoundRecord(
+        round=trial.round,
+        seconds=dict(trial.seconds),
+        round_seconds=plan.seconds,
+        predicted_seconds=float(plan.decision.predicted_seconds),
+        metrics=scores,
+        cohort=clients.tolist(),
+        steps=steps.tolist(),
+        lr=float(np.mean(plan.decision.lr)),
+        bytes_up=setup.work.bytes_up * len(jobs),
+        bytes_down=setup.work.bytes_down * (len(jobs) + len(plan.dropped)),
+        readings={name: _finite(column) for name, column in reading._asdict().items()} if read else {},
+        plan=explained,
+        mix=[
+            share * (setup.end.weight(age) if age else 1.0)
+            for share, age in zip(result.mix, ages, strict=bool(result.mix))
+        ],
+        weighed={name: _finite(column) for name, column in weighed.items()},
+        joules=plan.spent.get("joules"),
+        cost=plan.spent.get("cost"),
+        epsilon=ledger.bounds(ledger.units(trial.begun, trial.round)) if setup.mechanism else [],
+        **timeline,
+    )
+
+
+def _finite(column: Any) -> list[float | None]:
+    """None where a client has no such number."""
+    return [each if np.isfinite(each) else None for each in np.asarray(column, float).tolist()]

@@ -30,14 +30,14 @@ def summarise(
     last: Json = next((r.metrics for r in reversed(records) if r.metrics), {})
     names = client_labels(config, setup.data, len(trial.steps))
     ledger, best = setup.ledgers[trial.index], _best(setup, trial)
-    notes = [setup.data.note, setup.method.facts.note, *run_notes(config, trial, ledger, trial.steps_begun)]
+    notes = [setup.data.note, setup.method.facts.note, *run_notes(config, trial, ledger, trial.begun)]
     if config.stop_after and trial.stale >= config.stop_after:
         notes.append(
             f"Ended after {trial.stale} scored rounds without a better {best.get('by')}; "
             "--stop-after 0 goes on to the last round."
         )
     return Summary(
-        **run_numbers(config, trial, ledger, trial.steps_begun, names, records),
+        **run_numbers(config, trial, ledger, trial.begun, names, records),
         data=setup.data.name,
         synthetic=setup.data.synthetic,
         note=" ".join(filter(None, notes)),

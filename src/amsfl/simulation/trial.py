@@ -44,6 +44,7 @@ class TrialState:
     round: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(clock.CLOCKS, 0.0))
     steps: list[int] = field(default_factory=list)  # of every client, of results that were taken
+    begun: list[int] = field(default_factory=list)  # and of all that ever started, be they lost or under way
     status: str = "running"
     spent: dict[str, float] = field(default_factory=dict)  # joules, megabytes, cost so far
     reached: dict[str, float] | None = None  # seconds and rounds at the first evaluation that met the target
@@ -54,8 +55,3 @@ class TrialState:
     queue: EventQueue = field(default_factory=EventQueue)
     ledger: ContributionLedger | None = None  # whose uploads moved the model, where that is kept
     best_ledger: ContributionLedger | None = None  # the judge's best anchor
-
-    @property
-    def steps_begun(self) -> list[int]:
-        """Every client's steps, those under way or lost included."""
-        return [self.queue.begun.get(client, 0) for client in range(len(self.steps))]
