@@ -114,8 +114,9 @@ def test_the_best_and_the_last_round_survive_a_stop(tmp_path: Path) -> None:
     for name in ("model.safetensors", "model-best.safetensors", "model.json", "MODEL.md"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
     scores = [each.metrics["holdout"]["accuracy"] for each in whole.rounds]
-    assert whole.best is not None
-    assert whole.best.round == 1 + int(np.argmax(scores)) and whole.best.score == max(scores)
+    assert whole.summary.best["round"] == 1 + int(np.argmax(scores)) and whole.summary.best["score"] == max(
+        scores
+    )
     x, y = rows_of(whole), whole.parts.data.evals["holdout"][1]
     names = np.array(whole.parts.data.classes)[y]
     best = portable.load(tmp_path / "whole", "best")

@@ -175,16 +175,16 @@ INTERRUPTED = """
 import os, signal, sys
 from amsfl.cli.app import app
 
-import amsfl.simulation.run_trial as drive
-real = drive.rounds
+import amsfl.simulation.api as drive
+real = drive.together
 
-def rounds(*arguments):
+def together(*arguments):
     for number, step in enumerate(real(*arguments), start=1):
         if number == 5:
             os.kill(os.getpid(), signal.SIGINT)  # in the middle of the loop, as Ctrl-C is
         yield step
 
-drive.rounds = rounds
+drive.together = together
 app(["run", "--data", "digits", "--model", "softmax", "--method", "fedavg", "--engine", "loop", "--rounds",
      "12", "--steps", "2", "--checkpoint-every", "100", "--out", sys.argv[1]])
 """

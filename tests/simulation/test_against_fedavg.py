@@ -6,7 +6,9 @@ from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl.record import RoundRecord, read_run
-from amsfl.simulation.against_fedavg import forecast_fedavg, sentence
+from amsfl.simulation.summary import against_fedavg, sentence
+
+PACES = np.array([1.0, 9.0, 3.0])
 
 
 def a_round(steps, took, **changes):
@@ -21,25 +23,26 @@ def test_two_rounds_by_hand():
     """Steps take 1 s and 3 s, the rest half a second. 7, 1 and 5, 3 steps are 4 each in the mean: FedAvg's
     rounds take 12.5 s by its slower client, the run's took 7.5 and 9.5. It sends 4 clients' 1 MB, not 10."""
     rounds = [a_round([7, 1], [7.5, 3.5]), a_round([5, 3], [5.5, 9.5])]
-    forecast = forecast_fedavg(rounds, "makespan", 1e6, [1.0, 9.0, 3.0])
-    assert (forecast.steps, forecast.seconds, forecast.megabytes) == (4.0, 25.0, 4.0)
-    saved = forecast.seconds_saved
-    assert saved[0] == pytest.approx(8.0) and forecast.megabytes_saved == pytest.approx(-6.0)
+    found = against_fedavg(rounds, "makespan", 1e6, PACES)
+    assert (found["steps"], found["seconds"], found["megabytes"]) == (4.0, 25.0, 4.0)
+    saved = found["seconds_saved"]
+    assert saved[0] == pytest.approx(8.0) and found["megabytes_saved"] == pytest.approx(-6.0)
     reach = 1.645 * np.std([5.0, 3.0]) / np.sqrt(2) * 2
     assert saved[1:] == pytest.approx([8 - reach, 8 + reach])
-    assert forecast_fedavg(rounds, "sum", 1e6, [1.0, 9.0, 3.0]).seconds == pytest.approx(2 * (4.5 + 12.5))
-    assert "8 s saved" in sentence(forecast._asdict()) and "6 MB more" in sentence(forecast._asdict())
+    assert against_fedavg(rounds, "sum", 1e6, PACES)["seconds"] == pytest.approx(2 * (4.5 + 12.5))
+    assert "8 s saved" in sentence(found) and "6 MB more" in sentence(found)
 
 
 def test_a_reading_is_no_part_of_fedavg():
     plain, read = a_round([4, 4], [4.5, 12.5]), a_round([4, 4], [5.5, 15.5], readings={"loss": [1.0, 1.0]})
-    one, two = (forecast_fedavg([each], "makespan", 1e6, [1.0, 9.0, 3.0]) for each in (plain, read))
-    assert one.seconds == two.seconds == 12.5
+    one, two = (against_fedavg([each], "makespan", 1e6, PACES) for each in (plain, read))
+    assert one["seconds"] == two["seconds"] == 12.5
 
 
 def test_rounds_that_do_not_say_how_long_clients_took():
-    assert forecast_fedavg([a_round([4, 4], [4.5, 12.5])], "makespan", 1e6) is None
-    assert forecast_fedavg([], "makespan", 1e6) is None and sentence({}) == ""
+    silent = a_round([4, 4], [4.5, 12.5])._replace(plan={})
+    assert against_fedavg([silent], "makespan", 1e6, PACES) == against_fedavg([], "sum", 1e6, PACES) == {}
+    assert sentence({}) == ""
 
 
 def test_planned_runs_have_a_verdict(tmp_path):

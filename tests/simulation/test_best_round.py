@@ -27,16 +27,16 @@ def first_best(values: list[float], patience: int) -> tuple[int, int]:
 def test_a_simulation_stops_for_want_of_a_better_round(tmp_path: Path) -> None:
     whole = amsfl.run(**SETTINGS)
     values = [each.metrics["holdout"]["accuracy"] for each in whole.rounds]
-    assert whole.best is not None and whole.best.round == int(np.argmax(values)) + 1
-    assert whole.best.score == pytest.approx(max(values))
+    assert whole.summary.best["round"] == int(np.argmax(values)) + 1
+    assert whole.summary.best["score"] == pytest.approx(max(values))
     end, best = first_best(values, 2)
     assert end < 12  # else this shows nothing
     short = amsfl.run(**SETTINGS, stop_after=2, out=tmp_path / "run")
     assert (short.summary.rounds, short.summary.status) == (end, "finished")
-    assert short.best is not None and short.best.round == best
+    assert short.summary.best["round"] == best
     on = amsfl.resume(tmp_path / "run", stop_after=0, rounds=12)
-    assert on.summary.rounds == 12 and on.best is not None and on.best.round == whole.best.round
-    np.testing.assert_array_equal(on.best.params, whole.best.params)
+    assert on.summary.rounds == 12 and on.summary.best == whole.summary.best
+    np.testing.assert_array_equal(on.best_params, whole.best_params)
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_targets_go_by_their_score(table: Path, tmp_path: Path) -> None:
     first = 1 + next(place for place, value in enumerate(maes) if value <= goal)
     hit = amsfl.run(out=tmp_path / "run", **settings | {"target": f"mae={goal!r}"})
     assert hit.summary.rounds_to_target == hit.summary.rounds == first and hit.summary.score == "mae"
-    assert hit.best is not None and hit.best.score == min(maes[:first])
+    assert hit.summary.best["score"] == min(maes[:first])
     # a resumed run may aim at another score
     further = amsfl.resume(tmp_path / "run", target="r2=0.999999", rounds=first + 1)
     assert further.summary.score == "r2" and further.summary.rounds == first + 1
@@ -235,7 +235,7 @@ def test_undefined_scores_are_none() -> None:
     """R² of a hold-out whose numbers are all the same does not exist: null on record, not NaN."""
     x = own().x
     result = amsfl.run(dataset=own(evals={"holdout": (x[:4], np.full(4, 50.0))}), **NUMBER)
-    assert result.summary.metrics["holdout"]["r2"] is None and result.best is None
+    assert result.summary.metrics["holdout"]["r2"] is None and result.best_params is None
     assert "NaN" not in json.dumps(result.summary._asdict())
 
 

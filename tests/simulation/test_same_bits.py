@@ -19,7 +19,7 @@ SCRIPT = """
 import hashlib, sys
 import amsfl
 from amsfl.settings.parse import make_config
-from amsfl.simulation import batch
+from amsfl.simulation import run_batch
 
 run = {"data": "digits", "model": "mlp:16", "clients": 4, "rounds": 6, "details": False} | eval(sys.argv[1])
 others = [
@@ -34,7 +34,7 @@ def bits(result):
 
 alone = [bits(amsfl.run(**run, seed=seed)) for seed in range(3)]
 if len(sys.argv) > 2:
-    together = batch.run_batch([make_config(run | {"seed": seed}) for seed in range(3)])
+    together = run_batch([make_config(run | {"seed": seed}) for seed in range(3)])
     assert [bits(each) for each in together] == alone, "in a batch"
     for other in others:
         amsfl.run(**{key: run[key] for key in ("data", "clients", "rounds")}, **other)

@@ -110,7 +110,7 @@ def _target(summary: Summary) -> str:
 
 def details(summary: Summary) -> Iterator[str]:
     """All else that --verbose says."""
-    from amsfl.simulation.against_fedavg import sentence
+    from amsfl.simulation.summary import sentence
 
     spent = f"{(summary.bytes_up + summary.bytes_down) / 1e6:.4g} MB"
     spent += "" if summary.joules is None else f", {summary.joules:.4g} J"

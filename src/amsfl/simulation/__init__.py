@@ -8,8 +8,7 @@ from amsfl.settings.parse import make_config, read_toml, serve_config
 
 if TYPE_CHECKING:
     from amsfl.settings.custom import CustomParts
-    from amsfl.simulation.api import resume, run
-    from amsfl.simulation.batch import run_batch, run_trials
+    from amsfl.simulation.api import resume, run, run_batch, run_trials
     from amsfl.simulation.result import Result
 
 __all__ = [
@@ -32,8 +31,8 @@ _HOMES = {
     "Result": "amsfl.simulation.result",
     "resume": "amsfl.simulation.api",
     "run": "amsfl.simulation.api",
-    "run_batch": "amsfl.simulation.batch",
-    "run_trials": "amsfl.simulation.batch",
+    "run_batch": "amsfl.simulation.api",
+    "run_trials": "amsfl.simulation.api",
 }
 
 

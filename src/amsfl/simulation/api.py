@@ -1,5 +1,9 @@
-"""`amsfl.run`: settings in, a result out; with a folder, written as it goes and able to continue."""
+"""`amsfl.run`: settings in, a result out; with a folder, written as it goes and able to continue.
 
+`run_batch` runs many trials at once, by the same engine; nothing of them is on record.
+"""
+
+import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -9,24 +13,26 @@ from typing import Any
 from amsfl import record
 from amsfl.clock.costs import MEGABYTE
 from amsfl.core import Remark, UserError
+from amsfl.core.records import JsonMapping
 from amsfl.data import Dataset, Frame
 from amsfl.data.sources import is_table
 from amsfl.engines.models import Model
 from amsfl.privacy.mechanism import check_longer
-from amsfl.record import RoundRecord, check_same
+from amsfl.record import RoundRecord, RunWriter, check_same
 from amsfl.settings.checks import privacy_remarks, private_settings, remarks
-from amsfl.settings.custom import split_custom
+from amsfl.settings.custom import CustomParts, check_dataset, split_custom
 from amsfl.settings.definitions import RunConfig
-from amsfl.settings.parse import make_config, merge_settings, takes
+from amsfl.settings.parse import check_alike, make_config, merge_settings, takes
 from amsfl.simulation import provenance
 from amsfl.simulation.components import precision
-from amsfl.simulation.observers import Watch, observers
+from amsfl.simulation.detailed_scores import detailed_scores
+from amsfl.simulation.observers import Observers, Watch, observers, stoppable
 from amsfl.simulation.plan_round import decide_now, is_over
-from amsfl.simulation.result import Result, from_kept, model_files
-from amsfl.simulation.rounds import begin, model_of
-from amsfl.simulation.run_trial import TrialStart, load_trial, run_trial
+from amsfl.simulation.result import Result, model_files
+from amsfl.simulation.rounds import begin, model_of, together
 from amsfl.simulation.setup import RunSetup, assemble
-from amsfl.simulation.trial import TrialState
+from amsfl.simulation.summary import summarise
+from amsfl.simulation.trial import TrialState, load_trial
 from amsfl.track import TrackerSpec, trackers_of
 
 LEAST_PATIENCE, MOST_PATIENCE = 25, 100  # scored rounds without a better one that end a run on a table
@@ -87,7 +93,7 @@ def run(
                     record.create(where, provenance.manifest(setup, trial.vectors.anchor), force)
                 )
             hooks = stack.enter_context(observers(config, watch, trackers, progress, where))
-            return run_trial(setup, TrialStart(trial, []), writer, hooks)
+            return _drive(setup, trial, [], writer, hooks)
 
 
 def setting_remarks(setup: RunSetup, place: int = 0) -> list[str]:
@@ -152,20 +158,48 @@ def resume(
         (trial,) = begin(setup)
         machine = provenance.machine(setup, trial.vectors.anchor)
         check_same(writer.manifest, provenance.made_from(setup), machine, anyway)
-        done, best = writer.rewind(point), None
+        done = writer.rewind(point)
         if point:
-            trial, best = load_trial(point), from_kept(point)
+            trial = load_trial(point)
         writer.change(config.model_dump(), machine, trial.round)
         update_status(setup, trial, done)
         ended = writer.ended()
         now = (trial.status, trial.round, config.target, setup.score.name)
         if ended and (ended.status, ended.rounds, ended.target, ended.score) == now:
-            result = Result(ended, done, model_of(setup, trial), setup, best)
+            result = Result(ended, done, model_of(setup, trial), setup, trial.best_model)
             writer.end(ended, model_files(result))  # should somebody have lost or changed the model
             return result
         writer.remove_summary()
         hooks = stack.enter_context(observers(config, watch, trackers, progress, Path(where)))
-        return run_trial(setup, TrialStart(trial, done, best), writer, hooks)
+        return _drive(setup, trial, done, writer, hooks)
+
+
+def _drive(
+    setup: RunSetup, trial: TrialState, done: list[RoundRecord], writer: RunWriter | None, hooks: Observers
+) -> Result:
+    """Run a trial to its end; every round is recorded, and its observers hear of it, as it comes."""
+    started = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done)
+    with stoppable() as interrupted:
+        for ((_, fresh),) in together(setup, [trial]):
+            done.append(fresh)
+            if trial.best_score is not None and trial.best_round == fresh.round:
+                trial.best_model = model_of(setup, trial)
+            stop = interrupted.is_set() and trial.status == "running"
+            if writer:
+                writer.append(fresh)
+                if stop or trial.round % setup.config.checkpoint_every == 0 or trial.status != "running":
+                    writer.checkpoint(trial.checkpoint())
+            for hear in hooks.on_round:
+                hear(fresh)
+            if stop:
+                raise KeyboardInterrupt
+    params, wall = model_of(setup, trial), time.perf_counter() - started
+    summary = summarise(setup, trial, done, wall, params, detailed_scores(setup, [params])[0])
+    result = Result(summary, done, params, setup, trial.best_model)
+    if writer:
+        writer.end(summary, model_files(result))
+    hooks.on_end(summary)
+    return result
 
 
 def _check_not_passed(rounds: int | None, done: int) -> None:
@@ -195,3 +229,63 @@ def update_status(setup: RunSetup, trial: TrialState, done: Sequence[RoundRecord
     )
     if trial.status != "diverged":
         trial.status = "finished" if over else "running"
+
+
+def run_trials(
+    config: RunConfig,
+    seeds: list[int],
+    own: CustomParts | None = None,
+    watch: Callable[[int, RoundRecord], None] | None = None,
+) -> list[Result]:
+    """The same settings with many seeds, as one batch: partition, initial model and sampling differ."""
+    return run_batch([config.model_copy(update={"seed": seed}) for seed in seeds], own, watch)
+
+
+def run_batch(
+    trials: Sequence[RunConfig | JsonMapping],
+    own: CustomParts | None = None,
+    watch: Callable[[int, RoundRecord], None] | None = None,
+) -> list[Result]:
+    """Many trials at once: `run_batch([{"data": "digits", "seed": seed} for seed in range(10)])`.
+
+    Args:
+        trials: Settings, a dict or a RunConfig each, that differ in nothing but seed, partition, profile,
+            clock, steps, lr, budget and when they end.
+        own: What of them is your own (amsfl.simulation.CustomParts).
+        watch: `watch(place, record)` is called after every round of every trial.
+
+    Returns:
+        Their Results, in order.
+    """
+    configs = [each if isinstance(each, RunConfig) else make_config({**each}) for each in trials]
+    check_alike(configs)
+    if configs[0].engine == "auto":  # whatever their number: a trial's bits are the same beside others
+        configs = [config.model_copy(update={"engine": "jax"}) for config in configs]
+    if own and own.dataset:
+        own = own._replace(dataset=check_dataset(own.dataset))
+    started = time.perf_counter()
+    with precision(configs[0]):
+        setup = assemble(configs, own)
+        running = begin(setup)
+        records: list[list[RoundRecord]] = [[] for _ in configs]
+        with stoppable() as stop:
+            for news in together(setup, running):
+                for trial, fresh in news:
+                    records[trial.index].append(fresh)
+                    if watch:
+                        watch(trial.index, fresh)
+                if stop.is_set():
+                    raise KeyboardInterrupt
+        wall = (time.perf_counter() - started) / len(configs)
+        models = [model_of(setup, trial) for trial in running]
+        details = detailed_scores(setup, models)
+        return [
+            Result(
+                summarise(setup, trial, records[trial.index], wall, model, scores),
+                records[trial.index],
+                model,
+                setup,
+                place=trial.index,
+            )
+            for trial, model, scores in zip(running, models, details, strict=True)
+        ]

@@ -1,8 +1,13 @@
-"""Who hears of a run's rounds: the caller's own callback, a notebook's line, trackers."""
+"""What stands beside a run's rounds: the caller's own callback, a notebook's line, trackers, and Ctrl-C."""
 
+import os
+import signal
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any, NamedTuple
 
 from amsfl.core.scores import shown_score
@@ -51,8 +56,6 @@ def observers(
 
 def in_notebook() -> bool:
     """Whether a Jupyter kernel shows what we print; IPython is not imported to find out."""
-    import sys
-
     shell = sys.modules.get("IPython")
     return shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
 
@@ -91,3 +94,30 @@ def share(record: RoundRecord, config: Training) -> float:
     """How much of a run is done, by rounds or by seconds."""
     by_seconds = record.seconds[config.clock] / config.seconds if config.seconds else 0.0
     return max(record.round / config.last_round, by_seconds)
+
+
+@contextmanager
+def stoppable() -> Iterator[threading.Event]:
+    """`with stoppable() as stop:` around a loop that looks at `stop.is_set()` after every round.
+
+    The first Ctrl-C asks the run to stop, a second one stops it at once. Raised wherever it arrives, a
+    KeyboardInterrupt can get lost in a callback of jax's, or abort in the middle of a round.
+    """
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's business
+        yield stop
+        return
+
+    def note(_: int, __: FrameType | None) -> None:
+        stop.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with suppress(OSError):  # not print: the loop may be in the middle of one
+            os.write(2, b"\namsfl: stopping after this round; once more stops at once.\n")
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:  # a process in the background is none of Ctrl-C's business
+        signal.signal(signal.SIGINT, note)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, before or signal.default_int_handler)

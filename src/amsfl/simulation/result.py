@@ -1,11 +1,15 @@
-"""What a run leaves: its summary, every round, and a model that can be used."""
+"""What a run leaves: its summary, every round, its clients, a curve, and a model that can be used."""
 
 import math
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from amsfl import worth
+from amsfl.clock.costs import MEGABYTE
+from amsfl.core import Score, UserError, nearest
 from amsfl.core.records import Json
 from amsfl.core.version import VERSION
 from amsfl.data import Frame
@@ -13,10 +17,9 @@ from amsfl.engines.models import tensors
 from amsfl.portable import PortableModel
 from amsfl.portable.model import folder_files
 from amsfl.portable.network import Tensors
-from amsfl.record import Checkpoint, RoundRecord, Summary
+from amsfl.record import RoundRecord, Summary, flatten
 from amsfl.record.disk import Content
 from amsfl.record.schema import Array
-from amsfl.simulation import result_view
 from amsfl.simulation.setup import RunSetup
 
 if TYPE_CHECKING:
@@ -24,14 +27,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 NewRows = Array | Frame | str | Path  # features, a data frame, or a table's file
+AXES = {"seconds": "virtual seconds ({clock} clock)", "round": "rounds", "megabytes": "megabytes, both ways"}
+AXES |= {"joules": "joules of all clients", "cost": "cost of what was sent"}
+SUMMED = ("megabytes", "joules", "cost")  # a round has its own share of them
 
 
-class Best(NamedTuple):
-    """The model of the round that did best on the hold-out; of several the first."""
+class Client(NamedTuple):
+    """What one client did in a run; `pandas.DataFrame(result.clients)` is a table of them."""
 
-    round: int
-    score: float  # accuracy, or what else the run goes by (Summary.best)
-    params: Array
+    name: str
+    rows: int  # that it trained on
+    steps: int  # local ones, over all rounds
+    seconds: float  # virtual ones of its own, over all rounds
+    joules: float | None = None  # over all rounds; None where the profile does not say
 
 
 class Result(NamedTuple):
@@ -41,7 +49,7 @@ class Result(NamedTuple):
     rounds: list[RoundRecord]
     params: Array  # flat, after the last round
     parts: RunSetup
-    best: Best | None = None  # None where nobody looked
+    best_params: Array | None = None  # of the best round (summary.best); None where nobody looked
     place: int = 0  # among the trials of its batch
 
     @property
@@ -58,18 +66,24 @@ class Result(NamedTuple):
     @property
     def model(self) -> PortableModel:
         """The last round's model, for use without amsfl's engines."""
-        return portable(self.parts, self.params, self.summary, self.best)
+        return self._portable(self.params)
 
     @property
     def best_model(self) -> PortableModel:
         """The model of the best round by the hold-out; the last one's where nobody looked."""
-        params = self.params if self.best is None else self.best.params
-        return portable(self.parts, params, self.summary, self.best)
+        return self._portable(self.params if self.best_params is None else self.best_params)
 
     @property
-    def clients(self) -> list[result_view.Client]:
+    def clients(self) -> list[Client]:
         """Name (the data's site, or a number), rows, steps and virtual seconds of each."""
-        return result_view.clients(self)
+        seconds, joules = (_by_client(self.rounds, key) for key in ("client_seconds", "client_joules"))
+        rows, known = self.parts.task.shards.rows[self.place], self.summary.joules is not None
+        return [
+            Client(
+                name, int(rows[who]), steps, seconds.get(who, 0.0), joules.get(who, 0.0) if known else None
+            )
+            for who, (name, steps) in enumerate(self.summary.steps.items())
+        ]
 
     def to_frame(self) -> "pandas.DataFrame":
         """One row a round: seconds, every score (`holdout_accuracy`), learning rate, steps, megabytes.
@@ -77,7 +91,10 @@ class Result(NamedTuple):
         Returns:
             A data frame, by round.
         """
-        return result_view.frame(self)
+        import pandas
+
+        table = pandas.DataFrame([row(each, self.summary.clock, self.parts.score) for each in self.rounds])
+        return table.set_index("round") if len(table) else table
 
     def worth(self) -> "pandas.DataFrame":
         """One row a client: what it adds, with a 90% interval, and the seconds that it alone causes.
@@ -87,7 +104,25 @@ class Result(NamedTuple):
         Returns:
             A data frame, by client.
         """
-        return result_view.worth(self)
+        import pandas
+
+        clients = self.summary.worth.get("clients")
+        if not clients:
+            raise UserError("This run has no ledger of contributions; run it with worth=True.")
+        rows = [
+            {
+                "client": each["name"],
+                "kind": each["kind"],
+                **dict(zip(("adds", "low", "high"), each["adds"], strict=True)),
+                "missed": each["missed"][0],
+                "own": each["own"],
+                "joining": each["joining"][0],
+                "twin": each["twin"],
+            }
+            for each in clients
+        ]
+        alone = worth.seconds_alone(self.rounds, len(rows), self.summary.clock)
+        return pandas.DataFrame(rows).assign(seconds=alone).set_index("client")
 
     def plot(self, score: str | None = None, by: str = "seconds", axes: "Axes | None" = None) -> "Axes":
         """The curve of a score.
@@ -100,7 +135,32 @@ class Result(NamedTuple):
         Returns:
             Matplotlib's axes.
         """
-        return result_view.plot(self, score, by, axes)
+        if by not in AXES:
+            raise UserError(f"A curve is drawn by {', '.join(AXES)}, not by {by!r}.")
+        main = self.parts.score
+        rows = [row(record, self.summary.clock, main) for record in self.rounds]
+        known = [key.replace("/", "_") for key in flatten(self.summary.metrics)]
+        wanted = score or f"holdout_{main.name if main.listed else main.key}"
+        points = [(place, each[wanted]) for place, each in enumerate(rows) if wanted in each]
+        if not points:
+            raise UserError(f"No round has a score {wanted!r}{nearest(wanted, known)}.")
+        if axes is None:
+            from matplotlib import pyplot
+
+            axes = pyplot.subplots()[1]
+        if by not in rows[0]:
+            raise UserError(
+                f"The profile of this run does not say what clients spend of {by}; see docs/time.md."
+            )
+        places = [each[by] for each in rows]
+        if by in SUMMED:
+            places = list(accumulate(places))
+        title = self.parts.method.title or self.summary.method
+        axes.plot([places[place] for place, _ in points], [value for _, value in points], label=title)
+        axes.set_xlabel(AXES[by].format(clock=self.summary.clock))
+        axes.set_ylabel(wanted.replace("_", " "))
+        axes.legend()
+        return axes
 
     def predict(self, x: NewRows) -> Array:
         """Predict rows by the last model.
@@ -139,6 +199,33 @@ class Result(NamedTuple):
         rows = jnp.asarray(self.model.encode(x), task.dtype)
         return np.asarray(task.model.apply(task.unravel(jnp.asarray(self.params)), rows))
 
+    def _portable(self, params: Array) -> PortableModel:
+        data, best = self.parts.data, None
+        if self.best_params is not None:
+            best = {key: self.summary.best[key] for key in ("round", "score")}
+        about = {
+            "title": self.parts.method.title,
+            "data": data.name,
+            "model": self.parts.task.model.name,
+            "version": VERSION,
+            "rounds": self.summary.rounds,
+            "clients": len(self.summary.steps),
+            "metrics": self.summary.metrics,
+            "best": best,
+            "score": "loss" if self.parts.by_loss else self.parts.score.title,
+            "notes": [self.summary.note] if self.summary.note else [],
+            "settings": self.parts.config.model_dump(exclude_none=True),
+        }
+        return PortableModel(
+            self.parts.task.model.layers,
+            named(self.parts, params),
+            data.classes,
+            data.features,
+            data.recipe and data.recipe._replace(rows="" if self.parts.mechanism else data.recipe.rows),
+            about,
+            data.amount,
+        )
+
     def __repr__(self) -> str:
         summary = self.summary
         return (
@@ -148,54 +235,44 @@ class Result(NamedTuple):
         )
 
 
+def _by_client(rounds: list[RoundRecord], key: str) -> dict[int, float]:
+    totals: dict[int, float] = {}
+    for record in rounds:
+        for who, each in zip(record.cohort, record.plan.get(key, ()), strict=False):
+            totals[who] = totals.get(who, 0.0) + each
+    return totals
+
+
+def row(record: RoundRecord, clock: str, main: Score) -> Json:
+    """A round as a table's row: when it ended, its scores, what it cost."""
+    scores = {key.replace("/", "_"): value for key, value in record.scores.items()}
+    if main.listed:
+        scores |= {
+            f"{split}_{main.name}": value
+            for split, metrics in record.metrics.items()
+            if (value := main.of(metrics)) is not None
+        }
+    return {
+        "round": record.round,
+        "seconds": record.seconds[clock],
+        **scores,
+        "lr": record.lr,
+        "steps": sum(record.steps),
+        "clients": len(record.cohort),
+        "megabytes": (record.bytes_up + record.bytes_down) / MEGABYTE,
+        **({} if record.joules is None else {"joules": record.joules}),
+        **({} if record.cost is None else {"cost": record.cost}),
+        "wall_seconds": record.wall.get("seconds"),
+    }
+
+
 def named(parts: RunSetup, params: Array) -> Tensors:
     """A flat vector's tensors by name, float32."""
     by_name = tensors(parts.task.model, parts.task.arrays(np.asarray(params)))
     return {name: np.asarray(part, np.float32) for name, part in by_name.items()}
 
 
-def portable(parts: RunSetup, params: Array, summary: Summary, best: Best | None) -> PortableModel:
-    data = parts.data
-    about = {
-        "title": parts.method.title,
-        "data": data.name,
-        "model": parts.task.model.name,
-        "version": VERSION,
-        "rounds": summary.rounds,
-        "clients": len(summary.steps),
-        "metrics": summary.metrics,
-        "best": best and {"round": best.round, "score": best.score},
-        "score": "loss" if parts.by_loss else parts.score.title,
-        "notes": [summary.note] if summary.note else [],
-        "settings": parts.config.model_dump(exclude_none=True),
-    }
-    return PortableModel(
-        parts.task.model.layers,
-        named(parts, params),
-        data.classes,
-        data.features,
-        data.recipe and data.recipe._replace(rows="" if parts.mechanism else data.recipe.rows),
-        about,
-        data.amount,
-    )
-
-
 def model_files(result: Result) -> dict[str, Content]:
     """What of a run's folder leaves: both models, their description, a card."""
-    best = None if result.best is None else named(result.parts, result.best.params)
+    best = None if result.best_params is None else named(result.parts, result.best_params)
     return folder_files(result.model, best)
-
-
-def kept(best: Best | None) -> tuple[dict[str, Array], Json]:
-    """The arrays and the words of it that a checkpoint holds."""
-    if best is None:
-        return {}, {}
-    return {"best": best.params}, {"best": {"round": best.round, "score": best.score}}
-
-
-def from_kept(point: Checkpoint) -> Best | None:
-    best = point.host.get("best")
-    if not best:
-        return None
-    score = best["score"] if "score" in best else best["accuracy"]  # of checkpoints before other scores
-    return Best(best["round"], score, point.arrays["best"])

@@ -1,43 +1,75 @@
-"""The end of a run in numbers: summary.json."""
+"""The end of a run in numbers: summary.json, and what a planned run saved against FedAvg with equal steps.
+
+FedAvg is given as many rounds and as many steps in all: everybody takes the run's mean number of steps in
+every round, and nothing of what the run's own method asks for besides (`extra_seconds` of a round's plan).
+What is neither steps nor that stays as it was. Whether FedAvg would have needed more rounds or fewer, no
+record of another method says.
+"""
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+
+import numpy as np
 
 from amsfl import methods, planning, protocol
-from amsfl.clock import RoundEnd
 from amsfl.core.records import Json
 from amsfl.core.scores import judged_by
 from amsfl.engines.task import Matrix
-from amsfl.methods import Method
-from amsfl.planning import Judge, Policy
-from amsfl.privacy.ledger import Ledger
 from amsfl.record import RoundRecord, Summary
 from amsfl.settings.checks import no_claim, private_settings
-from amsfl.settings.definitions import Training
 from amsfl.simulation import contributions
-from amsfl.simulation.against_fedavg import forecast_fedavg
 from amsfl.simulation.components import client_labels
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
+from amsfl.worth import interval
 
 
 def summarise(
     setup: RunSetup, trial: TrialState, records: list[RoundRecord], wall: float, model: Matrix, details: Json
 ) -> Summary:
     """The machine-readable end of a run. All that depends on the machine's speed is under `wall`."""
-    config = setup.configs[trial.index]
+    config, ledger = setup.configs[trial.index], setup.ledgers[trial.index]
     last: Json = next((r.metrics for r in reversed(records) if r.metrics), {})
     names = client_labels(config, setup.data, len(trial.steps))
-    ledger, best = setup.ledgers[trial.index], _best(setup, trial)
-    notes = [setup.data.note, setup.method.facts.note, *run_notes(config, trial, ledger, trial.begun)]
+    sites, reached, best = ("every client",) if ledger.by_round else names, trial.reached or {}, Json()
+    if trial.best_score is not None:
+        name, larger = judged_by({}, setup.score, setup.by_loss)
+        score = trial.best_score if larger else -trial.best_score
+        best = {"round": trial.best_round, "score": score}
+        best["by"] = name if setup.by_loss else setup.score.title
+    units, by_data = ledger.units(trial.begun, trial.round), private_settings(config).stops_by_data
+    notes = [
+        setup.data.note,
+        setup.method.facts.note,
+        f"Every client's epsilon was spent after {trial.round} rounds." if ledger.exhausted(units) else "",
+        no_claim(ledger, by_data),
+        planning.describe(trial.memory.judge),
+    ]
     if config.stop_after and trial.stale >= config.stop_after:
         notes.append(
             f"Ended after {trial.stale} scored rounds without a better {best.get('by')}; "
             "--stop-after 0 goes on to the last round."
         )
     return Summary(
-        **run_numbers(config, trial, ledger, trial.begun, names, records),
+        method=config.method,
+        seed=trial.seed,
+        status=trial.status,
+        rounds=trial.round,
+        clock=config.clock,
+        virtual_seconds=trial.seconds[config.clock],
+        virtual_seconds_by_clock=trial.seconds,
+        target=config.target,
+        seconds_to_target=reached.get(config.clock),
+        rounds_to_target=int(reached["rounds"]) if reached else None,
+        steps=dict(zip(names, trial.steps, strict=True)),
+        epsilon=dict(zip(sites, ledger.claims(units, by_data), strict=False)),
+        noise={name: each.noise for name, each in zip(sites, ledger.exposures, strict=False)},
+        joules=trial.spent.get("joules"),
+        cost=trial.spent.get("cost"),
+        joules_to_target=reached.get("joules"),
+        megabytes_to_target=reached.get("megabytes"),
+        bytes_up=sum(record.bytes_up for record in records),
+        bytes_down=sum(record.bytes_down for record in records),
         data=setup.data.name,
         synthetic=setup.data.synthetic,
         note=" ".join(filter(None, notes)),
@@ -50,15 +82,7 @@ def summarise(
         details=details,
         best=best,
         worth=contributions.state(setup, trial, model),
-        verdict=verdict(
-            (setup.method, setup.policy, setup.end),
-            records,
-            config.clock,
-            setup.task.dim,
-            trial.memory.judge,
-            setup.profiles[trial.index].step_seconds.tolist(),
-        ),
-        seconds_to_target=trial.reached[config.clock] if trial.reached else None,
+        verdict=_verdict(setup, trial, records),
         wall={
             "seconds": wall,
             "client_steps_per_second": sum(trial.steps) / wall if wall else None,
@@ -67,87 +91,63 @@ def summarise(
     )
 
 
-def run_notes(config: Training, state: Any, ledger: Ledger, begun: Sequence[int]) -> list[str]:
-    """What must be said of privacy and of the judge; `state`: a trial's, or a real server's, whose clients
-    have `begun` so many steps."""
-    spent = ledger.exhausted(ledger.units(begun, state.round))
-    by_data = private_settings(config).stops_by_data
-    return [
-        f"Every client's epsilon was spent after {state.round} rounds." if spent else "",
-        no_claim(ledger, by_data),
-        planning.describe(state.memory.judge),
-    ]
-
-
-def run_numbers(
-    config: Training,
-    state: Any,
-    ledger: Ledger,
-    begun: Sequence[int],
-    names: Sequence[str],
-    records: list[RoundRecord],
-) -> Json:
-    """What of a summary is the same for simulated and real clients; arguments as for `run_notes`."""
-    claims = ledger.claims(ledger.units(begun, state.round), private_settings(config).stops_by_data)
-    sites, reached = ("every client",) if ledger.by_round else names, state.reached or {}
-    return {
-        "method": config.method,
-        "seed": state.seed,
-        "status": state.status,
-        "rounds": state.round,
-        "clock": config.clock,
-        "virtual_seconds": state.seconds[config.clock],
-        "virtual_seconds_by_clock": state.seconds,
-        "target": config.target,
-        "rounds_to_target": int(reached["rounds"]) if reached else None,
-        "steps": dict(zip(names, state.steps, strict=True)),
-        "epsilon": dict(zip(sites, claims, strict=False)),
-        "noise": {name: each.noise for name, each in zip(sites, ledger.exposures, strict=False)},
-        "joules": state.spent.get("joules"),
-        "cost": state.spent.get("cost"),
-        "joules_to_target": reached.get("joules"),
-        "megabytes_to_target": reached.get("megabytes"),
-        "bytes_up": sum(record.bytes_up for record in records),
-        "bytes_down": sum(record.bytes_down for record in records),
-    }
-
-
-def verdict(
-    run: tuple[Method, Policy, RoundEnd],
-    rounds: Sequence[RoundRecord],
-    clock: str,
-    dim: int,
-    judge: Judge,
-    step_seconds: Sequence[float] | None = None,
-) -> Json:
-    """What guarded a planned run and what it saved.
-
-    {} where nobody planned steps, or rounds do not wait for their cohort.
-    """
-    method, policy, end = run
-    if policy.constant or not end.waits_for_all:
+def _verdict(setup: RunSetup, trial: TrialState, records: Sequence[RoundRecord]) -> Json:
+    """What guarded a planned run and what it saved; {} where nobody planned steps, or rounds do not wait."""
+    method, judge = setup.method, trial.memory.judge
+    if setup.policy.constant or not setup.end.waits_for_all:
         return {}
     fedavg = methods.make("fedavg")._replace(transmit=method.transmit)
-    bytes_each = 4.0 * dim + protocol.upload_bytes(fedavg, dim)
-    forecast = forecast_fedavg(rounds, clock, bytes_each, step_seconds)
-    if forecast is None:
+    bytes_each = 4.0 * setup.task.dim + protocol.upload_bytes(fedavg, setup.task.dim)
+    paces = setup.profiles[trial.index].step_seconds
+    saved = against_fedavg(records, setup.configs[trial.index].clock, bytes_each, paces)
+    if not saved:
         return {}
-    guard = {
-        "judge": method.judges,
-        "returns": len(judge.backs),
-        "restarts": len(judge.restarts),
-        "rule": "" if method.combine is None else method.combine.name,
+    guard = {"judge": method.judges, "returns": len(judge.backs), "restarts": len(judge.restarts)}
+    return {"guard": guard | {"rule": "" if method.combine is None else method.combine.name}, **saved}
+
+
+def against_fedavg(
+    rounds: Sequence[RoundRecord], clock: str, bytes_each: float, step_seconds: Matrix
+) -> Json:
+    """FedAvg in place of the rounds of a run that waits for its whole cohort, and what was saved against it,
+    below 0: what more was spent; {} where rounds do not say how long clients took.
+
+    A client of FedAvg sends and receives `bytes_each` in a round.
+    """
+    rounds = [each for each in rounds if each.cohort]
+    if not rounds or not all("client_seconds" in each.plan for each in rounds):
+        return {}
+    clients = sum(len(each.cohort) for each in rounds)
+    steps = sum(sum(each.steps) for each in rounds) / clients
+    took = []
+    for each in rounds:
+        pace, own = step_seconds[each.cohort], np.asarray(each.plan["client_seconds"], float)
+        extra = np.asarray(each.plan.get("extra_seconds", pace * bool(each.readings)), float)
+        seconds = np.maximum(own - extra - pace * np.asarray(each.steps), 0) + pace * steps
+        took.append(float(seconds.sum() if clock == "sum" else seconds.max()))
+    saved = interval(np.array(took) - [each.round_seconds[clock] for each in rounds])
+    megabytes = clients * bytes_each / 1e6
+    return {
+        "steps": steps,  # of everybody in every round
+        "seconds": float(sum(took)),
+        "seconds_saved": [len(rounds) * part for part in saved],  # 90% interval by the spread over rounds
+        "megabytes": megabytes,
+        "megabytes_saved": megabytes - sum(each.bytes_up + each.bytes_down for each in rounds) / 1e6,
     }
-    return {"guard": guard, **forecast._asdict()}
 
 
-def _best(setup: RunSetup, trial: TrialState) -> Json:
-    """The best round by the hold-out; {} where none was scored."""
-    if trial.best_score is None:
-        return {}
-    name, larger = judged_by({}, setup.score, setup.by_loss)
-    by = name if setup.by_loss else setup.score.title
-    return {"round": trial.best_round, "score": trial.best_score if larger else -trial.best_score, "by": by}
+def sentence(verdict: Json) -> str:
+    """The verdict of a summary in a line; "" where there is none."""
+    if not verdict:
+        return ""
+    saved = verdict["seconds_saved"][0]
+    low, high = sorted(part if saved >= 0 else -part for part in verdict["seconds_saved"][1:])
+    megabytes = verdict["megabytes_saved"]
+    return (
+        f"FedAvg with {verdict['steps']:.1f} steps of everybody would have taken {verdict['seconds']:.4g} s "
+        f"for as many rounds and steps: {abs(saved):.3g} s {'saved' if saved >= 0 else 'more spent'} "
+        f"({low:.3g} to {high:.3g}), {abs(megabytes):.3g} MB {'less' if megabytes >= 0 else 'more'} sent"
+    )
 
 
 def peak_mb() -> float | None:

@@ -1,16 +1,19 @@
-"""Where one trial stands: what is on the host, and the server's and the clients' own vectors."""
+"""Where one trial stands: numbers on the host, the server's and the clients' vectors; its checkpoint."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from amsfl import clock, protocol
+from amsfl import clock, protocol, worth
 from amsfl.core.records import Array
+from amsfl.engines import Models
 from amsfl.methods import Method
 from amsfl.planning.memory import PlannerMemory
+from amsfl.record import Checkpoint
 from amsfl.simulation.event_queue import EventQueue
-from amsfl.worth import ContributionLedger
+
+OLDER, BEST = "older.", "best"  # models in a checkpoint: that work under way began from, the best round's
 
 
 class Vectors(NamedTuple):
@@ -50,8 +53,35 @@ class TrialState:
     reached: dict[str, float] | None = None  # seconds and rounds at the first evaluation that met the target
     best_score: float | None = None  # more is better (core/scores.py)
     best_round: int = 0
+    best_model: Array | None = None  # what was scored then, where a run alone keeps it
     stale: int = 0  # scored rounds since then
     local: dict[str, list[float | None]] | None = None  # score of each client's own model, by split
     queue: EventQueue = field(default_factory=EventQueue)
-    ledger: ContributionLedger | None = None  # whose uploads moved the model, where that is kept
-    best_ledger: ContributionLedger | None = None  # the judge's best anchor
+    ledger: worth.ContributionLedger | None = None  # whose uploads moved the model, where that is kept
+    best_ledger: worth.ContributionLedger | None = None  # the judge's best anchor
+
+    def checkpoint(self) -> Checkpoint:
+        """All that the next round needs."""
+        arrays = self.vectors._asdict() | worth.as_arrays(self)
+        for version, models in self.queue.models.items():
+            arrays |= {f"{OLDER}{version}.{key}": part for key, part in models._asdict().items()}
+        if self.best_model is not None:
+            arrays[BEST] = self.best_model
+        own = {"memory": self.memory.dump(), "queue": self.queue.dump()}
+        host = vars(self) | own | dict.fromkeys([*worth.FIELDS, "best_model"])
+        del host["vectors"]
+        return Checkpoint(self.round, arrays, host)
+
+
+def load_trial(point: Checkpoint) -> TrialState:
+    """The trial whose checkpoint this is."""
+    parts = point.under(OLDER)
+    versions = {int(name.partition(".")[0]) for name in parts}
+    older = {each: Models(*(parts[f"{each}.{name}"] for name in Models._fields)) for each in versions}
+    own = {
+        "memory": PlannerMemory.load(point.host["memory"]),
+        "vectors": Vectors(*(np.array(point.arrays[name]) for name in Vectors._fields)),
+        "queue": EventQueue.load(point.host["queue"], older),
+        "best_model": point.arrays.get(BEST),
+    }
+    return TrialState(**point.host | own | worth.from_checkpoint(point))
