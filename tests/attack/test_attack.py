@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import amsfl
 from amsfl import attack, combine
 from amsfl.core import Reading, UserError
-from amsfl.planning import believed
+from amsfl.planning import readings
 from amsfl.simulation import make_config
 from amsfl.simulation.attackers import draw_attackers
 
@@ -106,12 +106,12 @@ def test_a_lie_is_worth_a_constant(honest, lie):
     loss, grad, diff = np.array(honest).T
     fields = [loss, grad, -((grad * diff) ** 0.5) / 2, diff, loss, 0 * loss + 1, grad, diff]
     said = Reading(*(np.append(field, false) for field, false in zip(fields, lie, strict=True)))
-    found = believed.plausible_readings(said)
-    for name, far in (("loss", believed.FAR), ("grad_sq", believed.FAR_SQ)):
+    found = readings.plausible_readings(said)
+    for name, far in (("loss", readings.FAR), ("grad_sq", readings.FAR_SQ)):
         value, sizes = getattr(found, name)[-1], getattr(said, name)[:-1]
         assert 0 <= value <= far * sizes.max() * (1 + 1e-9) or (name == "grad_sq" and lie[1] <= 0)
-    assert abs(found.delta_dir[-1]) <= believed.FAR * diff.max() * (1 + 1e-9)
-    assert found.held_loss[-1] <= believed.FAR * loss.max() * (1 + 1e-9)
+    assert abs(found.delta_dir[-1]) <= readings.FAR * diff.max() * (1 + 1e-9)
+    assert found.held_loss[-1] <= readings.FAR * loss.max() * (1 + 1e-9)
     most = np.sqrt(np.abs(found.grad_sq * found.diff_sq)) * (1 + 2e-3)
     assert np.isnan(found.grad_diff[-1]) or abs(found.grad_diff[-1]) <= most[-1]
 
@@ -123,18 +123,18 @@ def test_honest_readings_are_believed_as_they_are():
     products = dot(grad, grad), dot(grad, diff), dot(diff, diff)
     held, spread, along = np.full(8, 2.2), np.ones(8), delta @ rng.normal(size=30)
     said = Reading(np.full(8, 2.3), *products, held, spread, dot(delta, delta), along)
-    for name, ours, theirs in zip(Reading._fields, believed.plausible_readings(said), said, strict=True):
+    for name, ours, theirs in zip(Reading._fields, readings.plausible_readings(said), said, strict=True):
         if "dir" not in name:  # those along v are near zero by chance, and their middle with them
             np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     few = Reading(*(field[:2] for field in said))
-    np.testing.assert_array_equal(believed.plausible_readings(few), few)
+    np.testing.assert_array_equal(readings.plausible_readings(few), few)
 
 
 def test_as_many_may_lie_as_the_rule_doubts():
     """Four of ten claim a thousandfold: where the rule doubts four, what they are planned by is the honest
     best's and its bound, and rows what the cap lets count; where it names none, a fifth is doubted."""
     sound, false = np.linspace(1, 2, 6), np.full(4, 2000.0)
-    given, plausible = np.concatenate([sound, false]), believed
+    given, plausible = np.concatenate([sound, false]), readings
     told, silent = (plausible.believing(combine.make(spec)) for spec in ("trust:4,median", "median"))
     assert told.rows(given).max() == pytest.approx(plausible.LARGER * 2) and silent.rows(given).max() == 2000
     assert told.seconds(1 / given).min() == pytest.approx(1 / (plausible.BETTER * 2))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import amsfl
-from amsfl.planning.believed import believing, plausible_steps
+from amsfl.planning.readings import plausible_steps
 from amsfl.report.comparison import compare
 from amsfl.report.read import read
 from amsfl.report.tables import clients
@@ -41,14 +41,6 @@ def test_no_fifth_has_more_than_half_as_many_steps_again(steps, count):
     believed = plausible_steps(np.array(steps))
     assert np.sort(believed)[-count:].sum() <= 1.5 * count / len(steps) * believed.sum() + 1e-9
     assert (believed >= 1).all() and (believed <= steps).all()
-
-
-def test_real_clients_are_bounded_without_a_rule():
-    """A client that claims 1,000 times the rows and a thousandth of the seconds is believed a tenth fold."""
-    doubt = believing(None, real=True)
-    np.testing.assert_allclose(doubt.rows([1.0, 1.0, 1.0, 1000.0]), [1, 1, 1, 10])
-    np.testing.assert_allclose(doubt.seconds([1.0, 2.0, 1.0, 0.001]), [1, 2, 1, 0.1])
-    assert believing(None).rows([1.0, 1.0, 1000.0])[2] == 1000
 
 
 def test_colluders_win_no_more_than_their_share():

@@ -6,7 +6,7 @@ import pytest
 from amsfl import methods, sampling
 from amsfl.core import UserError
 from amsfl.methods.client_momentum import plain_steps
-from amsfl.planning.memory import steps_of
+from amsfl.planning.planner import steps_of
 from amsfl.protocol import LocalState, begin, first_step, local_step
 from amsfl.settings.parse import make_config
 

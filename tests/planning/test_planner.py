@@ -8,8 +8,16 @@ import pytest
 from amsfl import clock, combine, methods, planning
 from amsfl.core import Reading, UserError, Verdict
 from amsfl.core.algorithm import NUMBERS
-from amsfl.planning.memory import Decision, PlannerMemory, PlanRequest, planner_context, start
-from amsfl.planning.planner import decide, learn, policy_of
+from amsfl.planning.planner import (
+    Decision,
+    PlannerMemory,
+    PlanRequest,
+    decide,
+    learn,
+    planner_context,
+    policy_of,
+    start,
+)
 from amsfl.simulation import make_config
 
 WEIGHTS = np.array([0.4, 0.1, 0.2, 0.2, 0.1])
@@ -137,14 +145,6 @@ def test_learning_adds_up_seconds_and_follows_the_judge():
     fedavg = context_of(method="fedavg")
     nothing = start(fedavg)
     assert learn(fedavg, nothing, ALL, done, reading()) is nothing
-
-
-def test_a_memory_grows_with_newcomers():
-    """Those it knows keep what was read of them; new ones are as in a fresh one."""
-    _, memory, _ = after(2, method="amsfl")
-    grown = memory.grown(start(context_of(method="amsfl", weights=np.full(7, 1 / 7))))
-    for old, new in ((memory.estimates.gain, grown.estimates.gain), (memory.judge[0], grown.judge[0])):
-        assert new[:5].tolist() == old.tolist() and np.isnan(new[5:]).all()
 
 
 def test_a_client_that_counts_more_and_costs_less_gets_more():

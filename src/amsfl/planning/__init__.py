@@ -3,8 +3,7 @@
 from amsfl.planning import policy, problem
 plan = policy("price")(problem(weights, step_seconds, comm_seconds, gain, fading, budget=2.0))
 
-planner.py is what a run or a server asks; it stands on memory.py, which knows methods and settings. All else
-takes numbers alone.
+planner.py is what a simulation asks, and knows methods and settings; all else takes numbers alone.
 """
 
 from amsfl.planning.judge import Judge, describe, judge_round, new_judge

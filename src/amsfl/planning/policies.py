@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from amsfl.core import Kind, Plan, UserError
-from amsfl.planning.price import best_alone, best_steps
-from amsfl.planning.problem import MOST_STEPS, TOLERANCE, Ints, Problem, as_plan
+from amsfl.planning.problem import MOST_STEPS, TOLERANCE, Ints, Problem, as_plan, best_alone, best_steps
 
 ONE_BY_ONE = 1_000_000  # steps that Algorithm 1 may hand out in one plan: a second or two
 

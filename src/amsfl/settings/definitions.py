@@ -7,7 +7,7 @@ Flags and their help, TOML files, keywords in Python and docs/settings.md are ma
 import ast
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 from unicodedata import category
 
 from pydantic import (
@@ -62,7 +62,6 @@ class Training(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
-    real_clients: ClassVar[bool] = False  # whether what clients say of themselves is their own word
 
     data: str = setting("nslkdd", DATA, "first", "own")
     """a name of `amsfl data` (nslkdd, digits ...), FILE.csv, a folder of tables, or module:attribute"""
@@ -260,8 +259,6 @@ class RunConfig(Training):
 
 class ServeConfig(Training):
     """A server of real clients, who work side by side: its clock is makespan."""
-
-    real_clients: ClassVar[bool] = True
 
     data: str = setting("own", DATA, "first")
     """what the record calls the clients' data"""

@@ -14,7 +14,7 @@ import numpy as np
 from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, check_progress, results_taken
 from amsfl.core.records import Json
 from amsfl.engines import Models
-from amsfl.planning.memory import Decision
+from amsfl.planning.planner import Decision
 from amsfl.record.schema import Array
 
 JOB = np.dtype(

@@ -14,8 +14,7 @@ from amsfl.core import score
 from amsfl.core.records import Array, Json
 from amsfl.core.scores import judge_round, worth
 from amsfl.engines import Work, metrics
-from amsfl.planning.memory import start
-from amsfl.planning.planner import learn
+from amsfl.planning.planner import learn, start
 from amsfl.record import RoundRecord
 from amsfl.simulation import contributions
 from amsfl.simulation.detailed_scores import ranked

@@ -14,7 +14,7 @@ from amsfl.engines import task
 from amsfl.engines.evaluate import RowScorer, holdout_scorer
 from amsfl.engines.private_gradients import check_rows_apart
 from amsfl.planning import Policy, planner
-from amsfl.planning.memory import PlannerContext, planner_context, steps_of
+from amsfl.planning.planner import PlannerContext, planner_context, steps_of
 from amsfl.privacy import Ledger, Mechanism
 from amsfl.privacy.client_level import private_sum
 from amsfl.privacy.ledger import NOTHING

@@ -9,7 +9,7 @@ from amsfl import clock, protocol, worth
 from amsfl.core.records import Array
 from amsfl.engines import Models
 from amsfl.methods import Method
-from amsfl.planning.memory import PlannerMemory
+from amsfl.planning.planner import PlannerMemory
 from amsfl.record import Checkpoint
 from amsfl.simulation.event_queue import EventQueue
 
