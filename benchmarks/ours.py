@@ -44,7 +44,7 @@ def measure(job: Job, data: Any, repeat: int = 3, trials: int = 1, **more: str) 
     """Client steps a second of every repetition, and whether it really trained; `more`: further settings."""
     settings = {name: getattr(job, name) for name in ("clients", "cohort", "steps", "batch", "model")}
     settings |= {"method": "fedavg", "partition": "dirichlet:0.5", "profile": "uniform", "lr": LR}
-    settings |= {"data": data.name, "eval_every": 10**6, "details": False, "clock": "sum"} | more
+    settings |= {"data": data.name, "eval_every": 10**6, "details": "", "clock": "sum"} | more
 
     def timed(rounds: int) -> tuple[float, Any]:
         configs = [make_config(settings | {"rounds": rounds, "seed": seed}) for seed in range(trials)]

@@ -64,7 +64,7 @@ def label(settings: Json) -> str:
 def configs(case: Case, who: str, settings: Json) -> Iterator[Json]:
     """Every run of a contestant's setting."""
     shared = {name: getattr(case, name) for name in ("model", "clients", "cohort", "batch")}
-    own = {"partition": case.partition, "rounds": ROUNDS, "details": False}
+    own = {"partition": case.partition, "rounds": ROUNDS, "details": ""}
     if who in ALONE:
         own["rounds"] = min(ROUNDS, WORK // settings["steps"])
     clocks = clock.CLOCKS if who in BOTH else ("makespan",)

@@ -53,7 +53,7 @@ def trials(data: Dataset, own: Json, attackers: int, seeds: range) -> Iterator[J
     """Of every attack and seed: the last rounds' accuracy, the attackers' share of steps."""
     own = {key: value.format(f=attackers) for key, value in own.items()} | {
         "rounds": ROUNDS,
-        "details": False,
+        "details": "",
     }
     for attack in ("", *ATTACKS):
         told = {"attack": attack.format(f=attackers)}

@@ -24,7 +24,7 @@ def test_the_first_page_of_a_command_has_the_ten_that_people_use_first(call):
     for name in ("run", "compare"):
         few, all_ = call(name, "--help").stdout, call(name, "--help-all").stdout
         for kind, page in ((few, "few"), (all_, "all")):
-            assert ("--rounds" in kind) and ("--client-momentum" in kind) == (page == "all"), (name, page)
+            assert ("--rounds" in kind) and ("--client-optimizer" in kind) == (page == "all"), (name, page)
         own = {"run": "--out --config --force --track --verbose --json"}.get(name, "")
         shown = {word for word in few.split() if word.startswith("--") and word not in own.split()}
         if name == "run":

@@ -139,7 +139,7 @@ def test_a_resumed_run_has_the_same_bits(tmp_path: Path, changes):
         ({"availability": "day:1,2"}, "as in day:86400,0.6"),
         ({"availability": "none.csv"}, "Cannot read none.csv"),
         ({"availability": "chain:5,5", "clock": "sum"}, "add --clock makespan"),
-        ({"jitter": 0.1, "local_accuracy": True}, "leave --local-accuracy out"),
+        ({"jitter": 0.1, "details": "models"}, "leave models out of --details"),
     ],
 )
 def test_mistakes_are_sentences(changes, sentence):

@@ -198,7 +198,7 @@ def test_points_between_thousands_beside_decimal_commas(tmp_path: Path) -> None:
         lines = [f"0{mark}{i % 90 + 10};{word};{i % 2}" for i, word in enumerate(text)]
         path = sheet(tmp_path / "t.csv", "v;price;y", *lines)
         shift = columns_of(load(path, label="y", columns="price=keep"))["price"].shift
-        amount = load(path, label="price", task="regression").amount
+        amount = load(path, label="price", columns="price=number").amount
         assert amount is not None
         for found in (shift, amount.shift):
             assert (found == pytest.approx(mean, rel=0.1)) if mean else found < 700
@@ -546,9 +546,12 @@ def test_dates_are_classes_or_no_labels() -> None:
             "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(100) % 25, "D"),
         }
     )
-    with pytest.raises(UserError, match=r"'when' holds dates.*--task classification"):
-        load_table(frame, label="when", task="regression")
-    assert load_table(frame, label="when", task="classification").classes[0] == "2024-01-01"
+    with pytest.raises(UserError, match=r"'when' holds dates.*--columns when=words"):
+        load_table(frame, label="when", options=ColumnOptions(columns="when=number"))
+    assert (
+        load_table(frame, label="when", options=ColumnOptions(columns="when=words")).classes[0]
+        == "2024-01-01"
+    )
     with pytest.raises(UserError, match="give days since"):
         load_table(
             frame.assign(when=pd.Timestamp("2024-01-01") + pd.to_timedelta(range(100), "D")), label="when"

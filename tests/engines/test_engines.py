@@ -52,7 +52,7 @@ COMMON = {
     "cohort": COHORT,
     "lr": 0.2,
 }
-COMMON |= {"rounds": 5, "details": False, "precision": "float64", "profile": "wild", "clock": "makespan"}
+COMMON |= {"rounds": 5, "details": "", "precision": "float64", "profile": "wild", "clock": "makespan"}
 
 
 def trials(**changes):
@@ -81,7 +81,7 @@ def test_engines_agree(name):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"client_momentum": 0.9, "weight_decay": 0.01, "epochs": 0.5, "method": "scaffold"},
+        {"client_optimizer": "momentum:0.9,decay:0.01", "epochs": 0.5, "method": "scaffold"},
         {"model": "cnn:4", "method": "fedavg", "rounds": 2},
         {"model": "mlp:8", "method": "fedavg", "class_weights": "balanced"},
         {"method": "fedavg", "transmit": "topk:0.2", "robust": "median", "round_end": "buffer:3"},

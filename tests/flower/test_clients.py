@@ -88,7 +88,7 @@ def test_a_federation_is_the_simulation_s(name: str) -> None:
     """Five rounds of unequal shares from the same first model, by the loop engine and through Flower's
     messages."""
     own = {"method": name, "lr": 0.2, **METHODS[name]}
-    wanted = amsfl.run(**SETTINGS | own, details=False, progress=False)
+    wanted = amsfl.run(**SETTINGS | own, details="", progress=False)
     real = {key: value for key, value in (SETTINGS | own).items() if key not in ("engine", "partition")}
     grid = InProcessGrid(jax_client(shard), NODES)
     result = serve(grid, real | {"held_back": 0.0}, SOFTMAX.start(0), say=lambda line: None)

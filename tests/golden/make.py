@@ -37,8 +37,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "fedcsda, jax": JAX | {"method": "fedcsda"},
     "fedexp": MLP | {"method": "fedavg", "extrapolation": 4},
     "server adam, clients with momentum and decay": MLP
-    | {"method": "fedavg", "server_optimizer": "adam:0.03", "client_momentum": 0.9, "lr": 0.05}
-    | {"weight_decay": 1e-3},
+    | {"method": "fedavg", "server_optimizer": "adam:0.03", "lr": 0.05}
+    | {"client_optimizer": "momentum:0.9,decay:1e-3"},
     "fedbuff": LATE | {"method": "fedbuff", "round_end": "buffer:2"},
     "fedbuff, jax": LATE | {"method": "fedbuff", "round_end": "buffer:2", "engine": "jax"},
     "fedasync": LATE | {"method": "fedasync"},
@@ -91,7 +91,7 @@ def outcome(name: str) -> dict[str, float]:
     if settings["data"] == "line":
         settings["dataset"] = line()
         del settings["data"]
-    summary = amsfl.run(**settings, details=False, progress=False).summary
+    summary = amsfl.run(**settings, details="", progress=False).summary
     scores = summary.metrics["holdout"]
     return {
         "score": scores["r2"] if summary.accuracy is None else summary.accuracy,

@@ -253,13 +253,15 @@ def test_rows_with_answers_are_scored_and_columns_explained(tmp_path: Path) -> N
     assert done.exit_code == 2 and "nothing can be scored" in done.stderr
 
 
-@pytest.mark.parametrize("task", ["classification", "regression"])
-def test_codes_for_gaps_are_no_answers(task: str) -> None:
+@pytest.mark.parametrize("read", ["words", "number"])
+def test_codes_for_gaps_are_no_answers(read: str) -> None:
     """Rows whose label `missing` calls a gap are left out of scores, as they are of training."""
     rng = np.random.default_rng(0)
     x, label = rng.normal(size=80), list(range(1, 9)) * 10
     settings: dict[str, Any] = {"model": "softmax", "engine": "loop", "rounds": 1, "progress": False}
-    result = amsfl.run(dataset={"x": x, "y": label}, label="y", missing="-999", task=task, **settings)
+    result = amsfl.run(
+        dataset={"x": x, "y": label}, label="y", missing="-999", columns=f"y={read}", **settings
+    )
     coded = {"x": [*x, 0.5, 0.1], "y": [*label, -999, None]}
     assert portable.evaluate(result.model, coded) == portable.evaluate(result.model, {"x": x, "y": label})
     with pytest.raises(UserError, match="nothing can be scored"):

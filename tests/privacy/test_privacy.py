@@ -238,7 +238,7 @@ REFUSED = {
     "teacher": ({"epsilon": 2.0, "method": "fedcsda"}, "as they are"),
     "counts": ({"epsilon": 2.0, "class_weights": "balanced"}, "counts of classes"),
     "both": ({"epsilon": 2.0, "privacy": "none"}, "leave one"),
-    "own models": ({"epsilon": 2.0, "local_accuracy": True}, "local-accuracy"),
+    "own models": ({"epsilon": 2.0, "details": "models"}, "models out of --details"),
 }
 
 

@@ -12,7 +12,7 @@ from amsfl.settings.definitions import RunConfig
 from amsfl.simulation.api import with_patience
 
 SETTINGS: dict[str, Any] = {"data": "digits", "model": "softmax", "clients": 2, "engine": "loop", "steps": 1}
-SETTINGS |= {"method": "fedavg", "lr": 3.0, "batch": 8, "rounds": 12, "details": False}  # it jumps about
+SETTINGS |= {"method": "fedavg", "lr": 3.0, "batch": 8, "rounds": 12, "details": ""}  # it jumps about
 
 
 def first_best(values: list[float], patience: int) -> tuple[int, int]:

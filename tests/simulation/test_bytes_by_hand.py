@@ -8,7 +8,7 @@ import amsfl
 
 DIM = 64 * 10 + 10  # digits, softmax: weights and biases
 RUN: dict[str, Any] = {"data": "digits", "model": "softmax", "engine": "loop", "clients": 5, "steps": 2}
-RUN |= {"rounds": 6, "details": False, "lr": 0.1}
+RUN |= {"rounds": 6, "details": "", "lr": 0.1}
 READING = 6  # numbers that a client of AMSFL sends beside its upload
 
 

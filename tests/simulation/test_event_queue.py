@@ -193,7 +193,7 @@ def test_what_stale_work_counts():
         ({"round_end": "buffer:6"}, "waits for 6 clients, and 5 are under way at a time"),
         ({"round_end": "buffer:2", "method": "scaffold"}, "SCAFFOLD needs everyone's work on the newest"),
         ({"round_end": "quorum:2", "method": "feddyn"}, "quorum:3,drop"),
-        ({"round_end": "quorum:2", "local_accuracy": True}, "own models are scored at the end of a whole"),
+        ({"round_end": "quorum:2", "details": "models"}, "own models are scored at the end of a whole"),
     ],
 )
 def test_what_makes_no_sense_is_a_sentence(changes, sentence):

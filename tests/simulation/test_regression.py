@@ -20,6 +20,7 @@ from amsfl.core.score_names import check_target
 from amsfl.core.scores import NUMBERS, score
 from amsfl.data import describe, load, load_table
 from amsfl.data.dataset import Dataset, strata
+from amsfl.data.recipe import ColumnOptions
 from amsfl.engines.models import tensors
 from amsfl.simulation.provenance import base
 from amsfl.study import COMPARE, read_study, without_unable
@@ -50,9 +51,13 @@ def rows(path: Path, held: bool = True) -> tuple[Any, Any]:
     return x, y.astype(np.float64) * data.amount.scale + data.amount.shift
 
 
-def told(table: dict[str, list[Any]], **asked: Any) -> Dataset:
+def told(table: dict[str, list[Any]], **asked: str) -> Dataset:
     # fractions, so that x is no row number, which would be left out
-    return load_table({"x": [i % 7 + 0.5 for i in range(len(table["y"]))], **table}, label="y", **asked)
+    return load_table(
+        {"x": [i % 7 + 0.5 for i in range(len(table["y"]))], **table},
+        label="y",
+        options=ColumnOptions(**asked),
+    )
 
 
 def test_what_a_label_is_taken_for() -> None:
@@ -64,13 +69,13 @@ def test_what_a_label_is_taken_for() -> None:
     for amounts in (range(many), [i % 21 for i in range(many)], [0.5 * (i % 3) for i in range(60)]):
         data = told({"y": [str(value) for value in amounts]})
         assert data.classes == () and data.amount is not None and data.y.dtype == np.float32
-        assert any("--task classification" in line for line in describe(data))
+        assert any("--columns y=words" in line for line in describe(data))
         everything = (
             np.concatenate([data.y, data.evals["holdout"][1]]) * data.amount.scale + data.amount.shift
         )
         np.testing.assert_allclose(sorted(everything), sorted(amounts), atol=many * 1e-6)
-    assert told({"y": [i % 3 for i in range(90)]}, task="regression").classes == ()
-    assert len(told({"y": [i % 30 for i in range(900)]}, task="classification").classes) == 30
+    assert told({"y": [i % 3 for i in range(90)]}, columns="y=number").classes == ()
+    assert len(told({"y": [i % 30 for i in range(900)]}, columns="y=words").classes) == 30
     # decimal commas and a gap: the row is left out and said
     data = told({"y": [f"{i},5" for i in range(40)] + [""]})
     assert len(data.y) + len(data.evals["holdout"][1]) == 40
@@ -79,13 +84,13 @@ def test_what_a_label_is_taken_for() -> None:
 
 def test_mistakes_of_a_label_are_sentences() -> None:
     with pytest.raises(UserError, match="nothing to predict"):
-        told({"y": [7.5] * 20}, task="regression")
+        told({"y": [7.5] * 20}, columns="y=number")
     with pytest.raises(UserError, match=r"Row 4, column 'y' is 'o\.5', and numbers.*--missing=o\.5"):
         told({"y": ["1.5", "2.5", "3.5", "o.5"] + [f"{i}.25" for i in range(90)]})
-    with pytest.raises(UserError, match="--task regression"):
-        told({"y": [str(i) for i in range(30)]}, task="classification")
-    with pytest.raises(UserError, match="--task is for"):
-        load("digits", task="regression")
+    with pytest.raises(UserError, match="--columns y=number"):
+        told({"y": [str(i) for i in range(30)]}, columns="y=words")
+    with pytest.raises(UserError, match="--columns is for"):
+        load("digits", columns="y=number")
     with pytest.raises(UserError, match="nothing to predict"):
         amsfl.run(dataset=own(y=np.full(30, 2.0)), **NUMBER)
     with pytest.raises(UserError, match="row 3 has none"):
@@ -112,7 +117,7 @@ def test_tenths_of_numbers_stand_for_classes() -> None:
 
 @pytest.mark.parametrize("loss", ["squared", pytest.param("absolute", marks=pytest.mark.slow)])
 def test_engines_agree_and_scores_are_scikit_learns(table: Path, loss: str) -> None:
-    settings = NUMBER | {"data": str(table), "label": "rent", "loss": loss, "local_accuracy": True}
+    settings = NUMBER | {"data": str(table), "label": "rent", "loss": loss, "details": "models"}
     loop, lanes = (amsfl.run(**settings | {"engine": engine}) for engine in ("loop", "jax"))
     np.testing.assert_allclose(loop.params, lanes.params, atol=2e-6)
     x, y = rows(table)

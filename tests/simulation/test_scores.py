@@ -142,7 +142,7 @@ def test_a_run_tells_every_class_and_client(tmp_path: Path) -> None:
     assert table == told["details"]["splits"]["holdout"]["confusion"]
     own = list(csv.DictReader((page.parent / "clients.csv").open()))
     assert [float(row["own"]) for row in own] == [each["accuracy"] for each in clients.values()]
-    assert amsfl.run(dataset=data, **SMALL | {"details": False}).summary.details == {}
+    assert amsfl.run(dataset=data, **SMALL | {"details": ""}).summary.details == {}
     target = amsfl.run(dataset=data, **SMALL | {"target": "recall:no=0.5", "rounds": 30})
     assert target.summary.rounds_to_target is not None and target.summary.score == "recall:no"
 

@@ -145,9 +145,9 @@ def test_parts_of_amsfl(run, name):
 
 def test_one_clients_own_model_is_the_global_one(run):
     """FedAvg with a single client: the average is that client's model. With five, each has its own."""
-    alone = run(clients=1, rounds=2, local_accuracy=True).summary
+    alone = run(clients=1, rounds=2, details="models").summary
     assert alone.local_accuracy == {"holdout": [alone.accuracy]}
-    five = run(rounds=2, local_accuracy=True).summary
+    five = run(rounds=2, details="models").summary
     assert len(set(five.local_accuracy["holdout"])) > 1
 
 

@@ -76,7 +76,7 @@ def test_a_frame_is_a_table(tmp_path: Path) -> None:
     """What a file's run does and says a frame's does, too: patience, and remarks on what was left out."""
     rng = np.random.default_rng(0)
     table = {"a": rng.normal(size=60), "row": np.arange(60), "label": [None, *["x", "y"] * 29, "x"]}
-    settings = SMALL | {"rounds": 60, "details": False}
+    settings = SMALL | {"rounds": 60, "details": ""}
     with pytest.warns(Remark) as said:
         result = amsfl.run(dataset=table, out=tmp_path / "run", **settings)
     assert result.parts.config.stop_after == 30

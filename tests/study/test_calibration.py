@@ -23,7 +23,7 @@ SITES = "step_seconds,latency,jitter,failure\n0.01,0.5,0.1,0\n0.02,0.2,0.3,0.2\n
 def simulated(out: Path, **changes: Any) -> Path:
     data = own_data()
     settings = SMALL | {"clients": 3, "partition": "iid", "clock": "makespan", "rounds": 60} | changes
-    amsfl.run(out=out, dataset=data, eval_every=60, details=False, **settings)
+    amsfl.run(out=out, dataset=data, eval_every=60, details="", **settings)
     return out
 
 

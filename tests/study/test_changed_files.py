@@ -13,7 +13,7 @@ from amsfl.simulation import run_batch
 from amsfl.study import store
 from amsfl.study.settings import study_of
 
-SETTINGS = {"data": "digits", "model": "softmax", "clients": 2, "rounds": 1, "steps": 1, "details": False}
+SETTINGS = {"data": "digits", "model": "softmax", "clients": 2, "rounds": 1, "steps": 1, "details": ""}
 SETTINGS |= {"engine": "loop"}
 CODE = "from amsfl.methods import Arithmetic, Method\n\nmine = Method('mine', Arithmetic())\n"
 

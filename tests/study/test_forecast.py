@@ -40,7 +40,7 @@ def test_a_forecast_is_what_runs_take_and_goes_on_where_it_was(sites: Path, tmp_
     again = [
         amsfl.run(
             **SMALL, profile=str(sites), target=0.6, method=best.method, steps=best.steps, lr=best.lr,
-            round_end=best.round_end, clock="makespan", clients=3, seed=seed, details=False,
+            round_end=best.round_end, clock="makespan", clients=3, seed=seed, details="",
         ).summary.seconds_to_target
         for seed in range(2)
     ]  # fmt: skip

@@ -24,7 +24,7 @@ def test_calibrate_then_forecast(
     (tmp_path / "truth.csv").write_text(SITES.format(jitter))
     truth = str(tmp_path / "truth.csv")
     settings = RUN | {"profile": truth, "clock": "makespan", "method": "fedavg", "rounds": rounds}
-    amsfl.run(out=tmp_path / "run", eval_every=rounds, details=False, steps=5, **settings)
+    amsfl.run(out=tmp_path / "run", eval_every=rounds, details="", steps=5, **settings)
     (tmp_path / "fitted.csv").write_text(as_csv(calibrate([tmp_path / "run"])))
     grid = ForecastGrid(("fedavg",), ("all", "quorum:2"), (2, 10), (0.5,), trials)
     ways = {}

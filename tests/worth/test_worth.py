@@ -29,7 +29,7 @@ from amsfl.worth import (
 )
 
 SITES = {"sites": np.arange(60, dtype=np.int32) % 3, "site_names": ("Graz", "Lyon", "Oslo")}
-ALL = SMALL | {"worth": True, "clock": "makespan", "progress": False}
+ALL = SMALL | {"details": "worth", "clock": "makespan", "progress": False}
 
 
 def by_definition(values):
@@ -191,7 +191,7 @@ def test_resumed_to_the_same_statement(tmp_path):
 
 def test_mistakes_are_sentences():
     result = amsfl.run(dataset=own_data(**SITES), **SMALL, progress=False)
-    with pytest.raises(UserError, match="worth=True"):
+    with pytest.raises(UserError, match="details="):
         result.worth()
     with pytest.raises(UserError, match="under privacy"):
         amsfl.run(dataset=own_data(**SITES), **ALL | {"epsilon": 3.0})

@@ -23,7 +23,7 @@ NOT_OF_STUDIES = (
     "method",
     "options",
     "stop_at_target",
-    "local_accuracy",
+    "details",
     "checkpoint_every",
 )
 Trials = Annotated[

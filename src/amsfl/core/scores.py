@@ -93,13 +93,13 @@ def score(name: str, classes: Sequence[str]) -> Score:
         if kind in CLASSES or kind in RARER or kind in BY_CLASS:
             raise UserError(
                 f"The score {name!r} is of classes, and here numbers are predicted; take {_listed(NUMBERS)}, "
-                "as in --target r2=0.8, or make classes of the label: --task classification."
+                "as in --target r2=0.8, or make classes of the label: --columns LABEL=words."
             )
         chosen = (NUMBERS | ANY).get(name or "r2")
     elif name in NUMBERS:
         raise UserError(
             f"The score {name!r} is of numbers, and here classes are predicted; take "
-            f"{_listed([*CLASSES, 'f1:CLASS'])}, or predict the label as a number: --task regression."
+            f"{_listed([*CLASSES, 'f1:CLASS'])}, or predict the label as a number: --columns LABEL=number."
         )
     elif of_class and kind in BY_CLASS:
         if of_class not in classes:

@@ -1,4 +1,4 @@
-"""What is predicted: classes, or a number. Decided from the label column, or as the user says."""
+"""What is predicted: classes, or a number. Decided from the label column, or as the user says (--columns)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,13 +7,12 @@ from difflib import get_close_matches
 import numpy as np
 import pandas as pd
 
-from amsfl.core import UserError, listed, nearest
+from amsfl.core import UserError, listed
 from amsfl.data.cells import CellHints, Floats, choose, date_readings, number_readings
 from amsfl.data.dataset import FLAT, IntArray, Labels
 from amsfl.data.read_table import RawTable
 from amsfl.data.recipe import NAMED, plural, whole
 
-TASKS = ("auto", "classification", "regression")
 MOST_CLASSES = 20  # different whole numbers that are classes unless somebody says otherwise
 FEW = 2  # rows of a class that is hardly meant
 SHOWN = 5  # remarks of one kind
@@ -21,22 +20,24 @@ ODD = 0.1  # share of labels that are no numbers: below it they are typos among 
 DAYS = "give days since one of them in its place"  # of dates
 
 
-def read_labels(table: RawTable, label: str, task: str = "auto") -> tuple[Labels, tuple[str, ...], list[str]]:
+def read_labels(table: RawTable, label: str, asked: str = "") -> tuple[Labels, tuple[str, ...], list[str]]:
     """Class numbers and names, or numbers as they stand in the table (without classes); and remarks.
 
-    auto: fractions, or over twenty different numbers, are predicted as numbers.
+    Fractions, or over twenty different numbers, are numbers to predict, unless `number` or `words` is asked.
     """
-    if task not in TASKS:
-        raise UserError(f"Unknown task {task!r}{nearest(task, TASKS)}.")
+    if asked not in ("", "number", "words"):
+        raise UserError(f"The label {label!r} is read as number or as words, not as {asked}.")
     numbers = label_numbers(table, label)
     readable, distinct = ~np.isnan(numbers), np.unique(numbers[~np.isnan(numbers)])
     amount = readable.mean() >= 1 - ODD and table.frame[label].nunique() > MOST_CLASSES
     if readable.all():
         amount = len(distinct) > (2 if (distinct != np.floor(distinct)).any() else MOST_CLASSES)
-    if task == "regression" or (task == "auto" and amount):
-        _check_amounts(table, label, task, numbers)
-        why = "as you said" if task == "regression" else f"{len(distinct):,} different numbers"
-        note = f"{label!r} is predicted as a number ({why}); --task classification makes each value a class."
+    if asked == "number" or (not asked and amount):
+        _check_amounts(table, label, numbers)
+        why = "as you said" if asked else f"{len(distinct):,} different numbers"
+        note = (
+            f"{label!r} is predicted as a number ({why}); --columns {label}=words makes each value a class."
+        )
         return numbers, (), [note]
     y, classes = category_codes(table.frame[label])
     _check_classes(table, label, y, classes, bool(readable.all()))
@@ -76,19 +77,21 @@ def class_places(classes: Sequence[str], words: Sequence[str]) -> dict[str, int]
     return places
 
 
-def _check_amounts(table: RawTable, label: str, task: str, numbers: Floats) -> None:
+def _check_amounts(table: RawTable, label: str, numbers: Floats) -> None:
     bad, cells = ~np.isfinite(numbers), table.frame[label]
     if bad.any() and _are_dates(cells):
         other = (
-            "" if 2 * cells.nunique() > len(cells) else ", or make each date a class: --task classification"
+            ""
+            if 2 * cells.nunique() > len(cells)
+            else f", or make each date a class: --columns {label}=words"
         )
         raise UserError(f"Column {label!r} holds dates, and numbers are predicted; {DAYS}{other}.")
     if bad.any():
         row = int(np.argmax(bad))
         raise UserError(
             f"{table.place(row)}, column {label!r} is {cells.iloc[row]!r}, and numbers are predicted; mend "
-            f"the cell, leave its rows out (--missing={cells.iloc[row]}), or make each value a class: --task "
-            "classification."
+            f"the cell, leave its rows out (--missing={cells.iloc[row]}), or make each value a class: "
+            f"--columns {label}=words."
         )
     if np.ptp(numbers / max(1.0, float(np.abs(numbers).max()))) <= FLAT:
         raise UserError(
@@ -130,7 +133,9 @@ def _check_classes(
         )
     if 2 * len(classes) > len(y):
         other = (
-            DAYS if _are_dates(table.frame[label]) else "predict a number: --task regression" * are_numbers
+            DAYS
+            if _are_dates(table.frame[label])
+            else f"predict a number: --columns {label}=number" * are_numbers
         )
         what = f"group its values, or {other}" if other else "or group its values"
         raise UserError(

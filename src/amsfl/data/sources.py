@@ -48,7 +48,6 @@ def load(
     drop: Names = "",
     columns: Names = "",
     missing: Names = "",
-    task: str = "auto",
 ) -> Dataset:
     """A source by name, the path of a table, or a folder or pattern of tables, one a site.
 
@@ -62,9 +61,8 @@ def load(
         seed: Of the split into training pool and hold-out.
         allow_synthetic: Whether made-up data may stand in for NSL-KDD.
         drop: Columns to leave out, as in `a,b` or a list.
-        columns: How to read some, as in `zip=words,code=hash`.
+        columns: How to read some, as in `zip=words,code=hash`; the label as `number` or as `words`.
         missing: Words and numbers that mean a gap, as in `-999,unclear`.
-        task: `auto`, `classification` or `regression`: what the label is.
 
     Returns:
         Training pool, splits to judge by, names of classes and features.
@@ -75,14 +73,16 @@ def load(
         from amsfl.data.table import load_table  # here: pandas is slow to import, and named data need none
 
         options = ColumnOptions(drop, columns, missing)
-        return load_table(source, label, client_column, holdout, seed, options, task)
+        return load_table(source, label, client_column, holdout, seed, options)
     if not is_named(source):
         what = "the folder has no tables, whose names" if Path(source).is_dir() else "its name must"
         hint = f"; {what} end in {', '.join(ENDINGS)}"
         hint = hint if Path(source).exists() else nearest(source, [*BY_NAME, "FILE.csv"])
         raise UserError(f"Unknown data {source!r}{hint}.")
-    _refuse(source, label=label, client_column=client_column, drop=drop, columns=columns)
-    _refuse(source, missing=missing, task="" if task == "auto" else task)
+    table_only = {"label": label, "client-column": client_column, "drop": drop, "columns": columns}
+    for flag, value in (table_only | {"missing": missing}).items():
+        if value:
+            raise UserError(f"--{flag} is for a table, and {source!r} is none; leave it out.")
     name, _, argument = source.partition(":")
     try:
         return BY_NAME[name](argument, holdout, seed)
@@ -126,14 +126,6 @@ def is_named(source: str) -> bool:
     """
     name, colon, _ = source.partition(":")
     return name in BY_NAME and (name in WITH_ARGUMENT or not colon)
-
-
-def _refuse(source: str, **settings: object) -> None:
-    """A setting that this source does not have is a mistake, not something to pass over."""
-    for name, value in settings.items():
-        if value:
-            flag = name.replace("_", "-")
-            raise UserError(f"--{flag} is for a table, and {source!r} is none; leave it out.")
 
 
 def is_table(source: str) -> bool:

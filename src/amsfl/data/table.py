@@ -27,14 +27,13 @@ def load_table(
     holdout: float = 0.2,
     seed: int = 0,
     options: ColumnOptions | None = None,
-    task: str = "auto",
 ) -> Dataset:
     """A file, or a pandas or polars DataFrame, as a Dataset with the recipe that made it.
 
     Words become one-hot columns, numbers and dates are standardised, gaps are marked; whatever that takes is
     fitted to the training pool (never the hold-out), and is counts and sums alone, which clients of a real
     federation can add up without showing a row. A label of many numbers is predicted as a number,
-    standardised alike; `task` says otherwise (data/labels.py).
+    standardised alike; `options` may say otherwise (data/labels.py).
 
     Args:
         source: A path, a data frame, or a dict of columns.
@@ -43,7 +42,6 @@ def load_table(
         holdout: Share of rows to judge by.
         seed: Of the split.
         options: How columns are to be read, from `amsfl.data.recipe.ColumnOptions`.
-        task: `auto`, `classification` or `regression`: what the label is.
 
     Returns:
         Training pool, hold-out, and the recipe that encodes new rows alike.
@@ -69,13 +67,13 @@ def load_table(
         )
     if client == label:
         raise UserError(f"Column {label!r} cannot be both the label and the client; pass another --label.")
+    asked = options.asked(list(table.frame))
     table = _drop_unowned(table, [label, client] if client else [label])
-    y, classes, remarks = read_labels(table, label, task)
+    y, classes, remarks = read_labels(table, label, asked.pop(label, ""))
     table = table._replace(remarks=(*table.remarks, *remarks))
     sites, site_names = category_codes(table.frame[client]) if client else (None, ())
     train, test = split(y, holdout, seed, sites)
     names = [name for name in table.frame if name not in (label, client)]
-    asked = options.asked(names)
     for name in asked:
         if name not in names:
             raise UserError(f"There is no column {name!r} to read or drop{nearest(name, names)}.")

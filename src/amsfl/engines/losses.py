@@ -62,10 +62,10 @@ def named(name: str, classes: int) -> RowLoss:
     if name == "auto":
         return next(iter(own.values()))
     if name in other:
-        what, task = ("numbers", "regression") if classes else ("classes", "classification")
+        what, read = ("numbers", "number") if classes else ("classes", "words")
         raise UserError(
             f"The loss {name!r} is of {what}, which are not predicted here; take {' or '.join(own)}, or pass "
-            f"--task {task}."
+            f"--columns LABEL={read}."
         )
     if name not in own:
         raise UserError(f"Unknown loss {name!r}{nearest(name, own)}.")

@@ -37,8 +37,7 @@ class PrivacySettings(NamedTuple):
     target: float | None = None
     stop_at_target: bool = True
     stop_after: int = 0
-    local_accuracy: bool = False
-    worth: bool = False
+    details: str = ""
     rounds_planned: int = 50  # where the settings say nothing
     most_steps: int = 64  # of a planned round
 
@@ -129,15 +128,15 @@ def check_settings(settings: PrivacySettings) -> None:
             "Balanced class weights are made of every client's counts of classes, which would leave without "
             "noise; under privacy name the weights, as in --class-weights yes=5,no=1, or leave them out."
         )
-    if settings.local_accuracy:
+    if "models" in settings.details:
         raise UserError(
             "Scores of every client's own model would leave without noise; under privacy leave "
-            "--local-accuracy out."
+            "models out of --details."
         )
-    if settings.worth:
+    if "worth" in settings.details:
         raise UserError(
             "A ledger of contributions says what each client's own upload does, which would leave without "
-            "noise; under privacy leave --worth out."
+            "noise; under privacy leave worth out of --details."
         )
     if settings.evaluate_clients:
         raise UserError(

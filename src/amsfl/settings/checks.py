@@ -12,6 +12,7 @@ from amsfl import clock, methods
 from amsfl.clock import Profile, RoundEnd
 from amsfl.core import UserError, listed, nearest
 from amsfl.core.algorithm import NUMBERS
+from amsfl.core.names import parse_names
 from amsfl.core.records import Array, JsonMapping
 from amsfl.methods import Method
 from amsfl.planning import Policy
@@ -35,14 +36,14 @@ def conditions_of(config: RunConfig, profile: Profile, names: Sequence[str]) -> 
         raise UserError(
             "Clients that come and go work side by side, not one after another; add --clock makespan."
         )
-    if config.local_accuracy:
-        raise UserError("Clients' own models are scored where all come in; leave --local-accuracy out.")
+    if "models" in config.details:
+        raise UserError("Clients' own models are scored where all come in; leave models out of --details.")
     return conditions
 
 
 def whole_rounds(config: RunConfig, method: Method) -> bool:
     """Whether all of a cohort come in every round, on the newest model: only then their own are scored."""
-    quiet = config.model_copy(update={"local_accuracy": False})
+    quiet = config.model_copy(update={"details": ""})
     end = round_end_of(quiet, method, config.cohort or config.clients)
     calm = config.availability == "always" and not config.jitter and not config.failure
     if calm and config.profile.endswith(".csv"):
@@ -100,7 +101,7 @@ def round_end_of(config: Training, method: Method, cohort: int, own: RoundEnd | 
             f"{name} needs everyone's work on the newest model, and round end {end.name!r} brings older "
             "work; use --round-end all, or drop late work, as in --round-end quorum:3,drop."
         )
-    if isinstance(config, RunConfig) and config.local_accuracy:
+    if isinstance(config, RunConfig) and "models" in config.details:
         raise UserError(f"Clients' own models are scored at the end of a whole round, not with {end.name!r}.")
     return end
 
@@ -126,6 +127,22 @@ def round_end_on_record(settings: JsonMapping) -> RoundEnd:
         return chosen_round_end(config, method, settings.get("cohort") or int(settings.get("clients", 1)))
     except UserError:
         return clock.round_end("all")
+
+
+def client_step(config: Training) -> tuple[float, float]:
+    """Momentum and weight decay of clients' steps."""
+    given = {name: numbers for name, numbers in parse_names(config.client_optimizer)}
+    if {*given} - {"momentum", "decay"} or any(len(numbers) != 1 for numbers in given.values()):
+        raise UserError(
+            f"--client-optimizer {config.client_optimizer!r} is not momentum:NUMBER, decay:NUMBER or both: "
+            "momentum:0.9,decay:1e-5."
+        )
+    momentum, decay = given.get("momentum", [0.0])[0], given.get("decay", [0.0])[0]
+    if not (0 <= momentum < 1 and 0 <= decay <= 1e3):
+        raise UserError(
+            f"Momentum is from 0 below 1 and decay from 0 to 1,000; got {config.client_optimizer!r}."
+        )
+    return momentum, decay
 
 
 def mechanism_of(config: Training, profile: Profile | None = None) -> Mechanism | None:

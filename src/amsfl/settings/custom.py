@@ -16,7 +16,7 @@ from amsfl.methods import Method
 from amsfl.planning import Policy
 from amsfl.settings.definitions import OF_ROWS
 
-LABELS = ("label", "client_column", "task")
+LABELS = ("label", "client_column")
 OF_TABLES = OF_ROWS - {"data"}
 
 

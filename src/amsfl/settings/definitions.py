@@ -29,6 +29,7 @@ ROUNDS_TO_TARGET = 1_000  # when only a target does, which may lie out of reach
 ROUNDS_AT_MOST = 1_000_000  # a run must end
 STEPS_AT_MOST = 100_000  # as planning has it, which is slow to import
 
+DETAILS = ("scores", "models", "worth")  # each a part of what is worked out besides
 DATA, METHOD, ENDS, CLIENTS = "Data", "Method and steps", "When it ends", "Clients and rounds"
 UPLOADS, PRIVACY, RECORD, ENGINE, REAL = "Uploads", "Privacy", "Record", "Engine", "Real clients"
 
@@ -72,11 +73,9 @@ class Training(BaseModel):
     drop: str = setting("", DATA)
     """columns of a table to leave out, with commas between"""
     columns: str = setting("", DATA)
-    """how columns are read, as in zip=words,id=keep; or number, date, hash, drop, day-first"""
+    """how columns are read, as in zip=words,id=keep, label=number; or date, hash, drop, day-first"""
     missing: str = setting("", DATA)
     """words and numbers of a table that mean a gap, as in -999,unclear"""
-    task: Literal["auto", "classification", "regression"] = setting("auto", DATA)
-    """what a table's label is; auto: a number if it has fractions or over 20 values"""
     partition: str = setting("auto", DATA, "trial")
     """iid, dirichlet:0.5, shards:2, labels:2, quantity:1, column; auto: column if any, else dirichlet:0.5"""
 
@@ -102,10 +101,8 @@ class Training(BaseModel):
     """factor on the learning rate after every round"""
     batch: int = setting(64, METHOD, ge=1, le=65_536)
     """rows of a minibatch"""
-    client_momentum: float = setting(0.0, METHOD, ge=0, lt=1)
-    """momentum of clients' steps, as in 0.9; begins at 0 in every round"""
-    weight_decay: float = setting(0.0, METHOD, ge=0, le=1e3)
-    """weight decay of clients' steps, as in 1e-5"""
+    client_optimizer: str = setting("", METHOD)
+    """clients' steps besides plain SGD: momentum:0.9 (begins at 0 in every round), decay:1e-5, or both"""
     extrapolation: float = setting(0.0, METHOD, ge=0, le=1e6)
     """FedExP's largest server step, as in 4; 0: no FedExP"""
     server_optimizer: str = setting("", METHOD, "own")
@@ -190,7 +187,7 @@ class Training(BaseModel):
             raise ValueError("it has control characters")
         return value
 
-    @field_validator("drop", "columns", "missing", mode="before")
+    @field_validator("drop", "columns", "missing", "details", mode="before", check_fields=False)
     @classmethod
     def _names(cls, value: Any) -> Any:
         """Lists of names are taken as the text with commas that they mean."""
@@ -243,18 +240,21 @@ class RunConfig(Training):
     """balanced (by counts that sites can add up), or as in yes=5,no=1; '': all alike"""
     attack: str = setting("", UPLOADS, "trial", "own")
     """what attackers do, and how many there are, as in signflip:2; see docs/robust.md"""
-    worth: bool = setting(False, RECORD)
-    """a ledger of what each client adds to the model and costs"""
-    local_accuracy: bool = setting(False, RECORD)
-    """score every client's own model at the end"""
-    details: bool = setting(True, RECORD)
-    """at the end: confusion, AUC, calibration, and scores of every client's own rows"""
+    details: str = setting("scores", RECORD)
+    """at the end: scores (confusion, AUC, calibration, clients' rows), models (their own), worth (ledger)"""
     checkpoint_every: int = setting(10, RECORD, "later", ge=1)
     """rounds between checkpoints"""
     engine: Literal["auto", "jax", "loop"] = setting("auto", ENGINE)
     """jax: compiled, many clients at once; loop: numpy, one at a time; auto: loop for a small run"""
     precision: Literal["float32", "float64", "strict", "tf32", "bf16"] = setting("float32", ENGINE)
     """precision of arithmetic; strict, tf32, bf16: of products on GPUs (docs/scale.md)"""
+
+    @field_validator("details")
+    @classmethod
+    def _details(cls, value: str) -> str:
+        if {*value.split(",")} - {"", *DETAILS}:
+            raise ValueError(f"it is some of {', '.join(DETAILS)}, with commas between, or nothing")
+        return value
 
 
 class ServeConfig(Training):

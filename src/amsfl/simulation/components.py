@@ -15,6 +15,7 @@ from amsfl.engines import losses, models, task
 from amsfl.planning import Policy
 from amsfl.portable.network import check_rows, vocabulary_size
 from amsfl.privacy import Mechanism
+from amsfl.settings.checks import client_step
 from amsfl.settings.custom import CustomParts, check_dataset
 from amsfl.settings.definitions import OF_ROWS, RunConfig, Training
 from amsfl.worth import CLIENTS_AT_MOST
@@ -102,7 +103,7 @@ def method_of(config: Training, own: CustomParts, mechanism: Mechanism | None = 
         method = methods.make(config.method, options, config.extrapolation)
     if private:
         method = privacy.protect_rows(method, config.clip)
-    method = methods.with_momentum(method, config.client_momentum, config.weight_decay)
+    method = methods.with_momentum(method, *client_step(config))
     server = methods.server_optimizer(config.server_optimizer)
     if server:
         method = methods.optimize(method, server)
@@ -143,10 +144,10 @@ def with_held_back(work: clock.Overhead, held: task.Matrix, batch: int) -> clock
 
 
 def check_ledger(config: RunConfig, clients: int) -> None:
-    if config.worth and clients > CLIENTS_AT_MOST:
+    if "worth" in config.details and clients > CLIENTS_AT_MOST:
         raise UserError(
             f"A ledger of contributions is for {CLIENTS_AT_MOST} clients at most, and there are {clients}; "
-            "leave --worth out, or let one client stand for several."
+            "leave worth out of --details, or let one client stand for several."
         )
 
 

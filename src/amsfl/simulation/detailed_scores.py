@@ -27,7 +27,7 @@ def detailed_scores(setup: RunSetup, models: Sequence[Array] | Array) -> list[Js
 
     def one(trial: int) -> Json:
         with precision(setup.config):  # which jax keeps for each thread
-            asked = setup.configs[trial].details
+            asked = "scores" in setup.configs[trial].details
             return details(setup, trial, np.asarray(models[trial]), forward) if asked else {}
 
     with ThreadPoolExecutor(min(len(models), devices.cores())) as pool:

@@ -113,7 +113,7 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
     def _train(self, data: Dataset) -> Self:
         if data.sites is not None and self.clients is not None:
             raise ValueError("clients has no effect where groups name them; leave one of them out.")
-        settings: Json = {"partition": "auto" if data.sites is not None else "iid", "details": False}
+        settings: Json = {"partition": "auto" if data.sites is not None else "iid", "details": ""}
         settings |= {"eval_every": self.rounds, "batch": min(64, len(data.y))}
         if data.sites is None:
             settings["clients"] = min(self.clients or CLIENTS, len(data.y))

@@ -99,7 +99,7 @@ class Result(NamedTuple):
     def worth(self) -> "pandas.DataFrame":
         """One row a client: what it adds, with a 90% interval, and the seconds that it alone causes.
 
-        Needs worth=True.
+        Needs details="scores,worth".
 
         Returns:
             A data frame, by client.

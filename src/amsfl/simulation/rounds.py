@@ -54,7 +54,7 @@ def rounds(setup: RunSetup, trial: TrialState) -> Steps:
             follow_verdict(setup, trial)
         scores = yield from evaluate(setup, trial)
         yield from end_trial(setup, trial, result, scores)
-        if setup.config.worth:  # whose uploads moved the model
+        if "worth" in setup.config.details:  # whose uploads moved the model
             contributions.follow(setup, trial, plan, result)
         yield round_record(setup, trial, plan, result, scores)
 
@@ -154,7 +154,7 @@ def end_trial(setup: RunSetup, trial: TrialState, result: RoundResult, scores: d
         trial.reached = {**trial.seconds, **trial.spent, "rounds": trial.round}
         if config.stop_at_target:
             trial.status = "finished"
-    if trial.status == "finished" and config.local_accuracy and result.deltas is not None:
+    if trial.status == "finished" and "models" in config.details and result.deltas is not None:
         # ACC_Ci of the paper (R² of numbers): client i's own model after its steps, on the global splits
         usual, models = score("", setup.data.classes), result.began + result.deltas
         trial.local = {}

@@ -230,5 +230,5 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         whole_rounds,
         plans_anew,
         method.judges,
-        holdout_scorer(job) if config.worth else None,
+        holdout_scorer(job) if "worth" in config.details else None,
     )

@@ -84,7 +84,7 @@ def forecast(
     watch: Callable[[str, int, int], None] | None = None,
 ) -> Forecast:
     """Run every unit that is not on record yet."""
-    base = {"rounds": ROUNDS, **settings, "clock": "makespan", "stop_at_target": True, "details": False}
+    base = {"rounds": ROUNDS, **settings, "clock": "makespan", "stop_at_target": True, "details": ""}
     config = make_config(base)
     if config.target is None:
         raise UserError("A forecast is of the time to a target; add --target 0.95, or as in f1=0.8.")

@@ -137,9 +137,7 @@ def estimate(home: StudyWriter, study: Study, dataset: Dataset, blocks: list[Tri
         return 0.0
     # compiling once a method, plus rounds at the first block's pace a trial
     first = blocks[0]
-    config = study.config(first.entry).model_copy(
-        update={"rounds": PROBE, "seconds": None, "local_accuracy": False, "details": False}
-    )
+    config = study.config(first.entry).model_copy(update={"rounds": PROBE, "seconds": None, "details": ""})
     ticks = [time.perf_counter()]
     results = run_trials(
         config,

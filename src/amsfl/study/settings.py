@@ -26,7 +26,7 @@ ELSEWHERE = {  # settings of a run that stand in another place of a study's file
     "method": "an entry names its method",
     "seed": "a study's stands at the top of its file",
     "checkpoint_every": "a study keeps whole trials",
-    "local_accuracy": "every study has it where all clients come in",
+    "details": "every study has scores, and models where all clients come in",
 } | dict.fromkeys(FOR_ALL, "it is the same in every study")
 
 
@@ -50,7 +50,8 @@ class Study(NamedTuple):
         own = {"method": entry, **self.methods[entry]}
         config = make_config(self.run | own | self.own(entry).names() | FOR_ALL | {"seed": self.seed})
         whole = whole_rounds(config, method_of(config, self.own(entry)))
-        return config.model_copy(update={"local_accuracy": whole})
+        every = "scores,models" if whole else "scores"
+        return config.model_copy(update={"details": every})
 
 
 def read_study(file: str | Path) -> Study:

@@ -130,7 +130,7 @@ def _config(base: RunConfig, candidate: JsonMapping, seed: int, part: float) -> 
     end: Json = {"seconds": base.seconds and base.seconds * part}
     if base.rounds is not None:
         end["rounds"] = max(1, round(base.rounds * part))
-    quiet = {"local_accuracy": False, "details": False, "seed": seed}
+    quiet = {"details": "", "seed": seed}
     return base.model_copy(update={**candidate, **end, **quiet})
 
 
