@@ -16,10 +16,6 @@ from amsfl import portable
 from amsfl.cli.app import app
 from amsfl.core import DiskError, Remark, UserError
 from amsfl.data import load
-from amsfl.data.features import encode
-from amsfl.data.nslkdd import COLUMNS, NUMERIC, VOCABULARY, RawTraffic, recipe
-from amsfl.data.nslkdd import encode as encode_rows
-from amsfl.data.read_table import by_recipe, read_table
 from amsfl.engines.models import make
 from amsfl.portable.network import shapes
 
@@ -164,19 +160,6 @@ def test_predict_writes_names_and_probabilities(tmp_path: Path) -> None:
     assert done.exit_code == 2 and "has no column 'amount'" in done.stderr
 
 
-def test_nslkdd_is_the_same_recipe_as_data() -> None:
-    rng = np.random.default_rng(0)
-    numeric = (rng.random((40, len(NUMERIC))) * 50).astype(np.float32)
-    words = np.array([[rng.choice(known) for known in VOCABULARY.values()] for _ in range(40)])
-    words[0] = "unheard-of"
-    columns = dict(zip(NUMERIC, numeric.T.tolist(), strict=True)) | dict(
-        zip(VOCABULARY, words.T.tolist(), strict=True)
-    )
-    table = read_table({name: columns[name] for name in COLUMNS}, by_recipe(recipe()))
-    expected = encode_rows(RawTraffic(numeric, words, np.array(["normal"] * 40)))
-    np.testing.assert_allclose(encode(recipe(), table), expected, atol=1e-6)
-
-
 def test_a_network_of_ones_own_keeps_its_numbers(tmp_path: Path) -> None:
     own = make("softmax", 64, 10)._replace(layers=(), name="mine")
     result = amsfl.run(data="digits", network=own, engine="loop", clients=2, rounds=1, out=tmp_path / "run")
@@ -231,7 +214,7 @@ def test_rows_with_answers_are_scored_and_columns_explained(tmp_path: Path) -> N
     assert found.baseline["accuracy"] == pytest.approx(
         max(np.mean(answers == "yes"), np.mean(answers == "no"))
     )
-    assert sum(each.rows for each in found.calibration) == found.rows == 300
+    assert sum(each["rows"] for each in found.calibration) == found.rows == 300
     frame = {"label": answers, "amount": np.round(amount, 4), "noise": np.round(noise, 4)}
     other = {name: cells[:299] for name, cells in frame.items()}
     known = [portable.evaluate(portable.load(run), rows).trained_on for rows in (frame, other)]

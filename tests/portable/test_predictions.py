@@ -15,8 +15,8 @@ from amsfl.core import UserError
 from amsfl.data.dataset import LabelScale
 from amsfl.engines.models import make
 from amsfl.portable import PortableModel
-from amsfl.portable.estimator import as_values
-from amsfl.portable.predictions import as_csv
+from amsfl.portable.evaluation import as_csv
+from amsfl.portable.sklearn_model import as_values
 
 
 def model(*classes: str, amount: LabelScale | None = None) -> PortableModel:

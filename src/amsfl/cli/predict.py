@@ -36,8 +36,7 @@ def predict(
     Where the table has the label, the predictions are scored beside the base rate, with calibration.
     """
     from amsfl import portable
-    from amsfl.portable.evaluation import has_labels
-    from amsfl.portable.predictions import as_csv
+    from amsfl.portable.evaluation import as_csv, has_labels
     from amsfl.record import plain as plain_data
     from amsfl.record import write_atomically
 
@@ -138,7 +137,7 @@ def _print_scores(evaluation: "Evaluation") -> None:
     if evaluation.calibration:
         say("calibration: rows, mean probability of the prediction, share that is right")
     for each in evaluation.calibration:
-        say(f"{each.rows:9,}  {each.confidence:.3f}  {each.accuracy:.3f}")
+        say(f"{each['rows']:9,}  {each['confidence']:.3f}  {each['accuracy']:.3f}")
 
 
 def _check_apart(rows: Path, out: Path) -> None:
@@ -155,10 +154,10 @@ def _check_apart(rows: Path, out: Path) -> None:
 
 def _columns_to_repeat(rows: Path, keep: str) -> dict[str, list[str]]:
     """The columns asked for, as the file has them."""
-    from amsfl.data.read_table import ReadingHints, read_table
+    from amsfl.data.read_table import read_table
     from amsfl.data.recipe import split_names
 
-    words = read_table(str(rows), ReadingHints(lambda names: names)).frame
+    words = read_table(str(rows), lambda names: names).frame
     names = split_names(keep, words.columns)
     for name in names:
         if name not in words:

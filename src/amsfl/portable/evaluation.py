@@ -1,6 +1,7 @@
-"""How good a model is on rows whose answers are known, and which of their columns it goes by."""
+"""What a model makes of rows: predictions as a table, how good they are, and which columns it goes by."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 
 REPEATS = 5  # shuffles of a column
 BINS = 10  # of confidence, equally wide
+RISKY = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet would take such a cell for a formula
+# a lone sign, a number, a word behind signs: they call nothing
+HARMLESS = re.compile(r"=|[-+@]*[\w.,]*([eE][-+]\d+)?")
 LARGE = 200  # classes; a larger confusion matrix would be most of a record, and nobody reads it
 
 
@@ -25,16 +29,8 @@ class Evaluation(NamedTuple):
     rows: int
     scores: dict[str, float]
     baseline: dict[str, float]
-    calibration: tuple["CalibrationBin", ...] = ()
+    calibration: tuple[dict[str, float], ...] = ()  # confidence, accuracy and rows of those about as sure
     trained_on: bool = False  # the very rows that the model was trained on, and chosen by
-
-
-class CalibrationBin(NamedTuple):
-    """Rows whose prediction is about as sure."""
-
-    confidence: float  # mean probability of the predicted class
-    accuracy: float
-    rows: int
 
 
 class Importance(NamedTuple):
@@ -44,6 +40,35 @@ class Importance(NamedTuple):
     lost: float
     deviation: float  # over the shuffles
     score: str  # accuracy, AUC or r2
+
+
+def as_csv(
+    model: PortableModel, rows: Any, kept: Mapping[str, Sequence[str]] | None = None
+) -> tuple[bytes, int]:
+    """Every row's class and a probability of each, or its number; `kept` are columns beside them."""
+    import pandas
+
+    beside, chances = kept or {}, [f"p({name})" for name in model.classes]
+    for name in beside:
+        if name in ("row", "prediction", *chances):
+            raise UserError(
+                f"Predictions have a column {name!r} of their own; rename that of the new rows, or leave "
+                "it out of --keep."
+            )
+    outputs = model.logits(rows)
+    predicted = model.named(outputs).tolist()  # all digits of numbers
+    frame = pandas.DataFrame({"row": range(1, 1 + len(outputs))})
+    for name, cells in beside.items():
+        frame[_cell(name)] = [_cell(cell) for cell in cells]
+    frame["prediction"] = [_cell(value) if model.classes else repr(value) for value in predicted]
+    if model.classes:
+        frame[chances] = model.chances(outputs)
+    return frame.to_csv(index=False, float_format="%.6g", lineterminator="\n").encode(), len(frame)
+
+
+def _cell(text: str) -> str:
+    """Text as it is; an apostrophe before one that a spreadsheet would run."""
+    return f"'{text}" if text.startswith(RISKY) and not HARMLESS.fullmatch(text) else text
 
 
 def has_labels(model: PortableModel, table: "RawTable") -> bool:
@@ -105,7 +130,7 @@ def explained_score(model: PortableModel, answers: Array) -> str:
 
 def _labelled(model: PortableModel, rows: Any) -> tuple[Recipe, "RawTable", Array]:
     """The recipe, rows that have a label, and their labels: class numbers, or numbers in their own units."""
-    from amsfl.data.labels import class_places, label_numbers
+    from amsfl.data.table import class_places, label_numbers
 
     table, recipe = model.read(rows), model.recipe
     if recipe is None or not has_labels(model, table):
@@ -154,9 +179,9 @@ def _score_classes(outputs: Array, answers: Array) -> Evaluation:
     powers = outputs - outputs.max(axis=1, keepdims=True)
     own = np.take_along_axis(powers, answers[:, None], axis=1)[:, 0]
     scores["log loss"] = float((np.log(np.exp(powers).sum(axis=1)) - own).mean())
-    return Evaluation(
-        len(answers), scores, baseline, tuple(CalibrationBin(*each) for each in detailed["reliability"])
-    )
+    names = "confidence", "accuracy", "rows"
+    calibration = tuple(dict(zip(names, each, strict=True)) for each in detailed["reliability"])
+    return Evaluation(len(answers), scores, baseline, calibration)
 
 
 def _right(guess: Array, answers: Array) -> dict[str, float]:

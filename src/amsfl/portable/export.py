@@ -20,21 +20,6 @@ from amsfl.record import publish
 OPSET, IR = 17, 8  # of ONNX: old enough for the runtimes that people have
 INNER = "amsfl/"  # before names of values within the graph
 
-SKLEARN = '''"""The model as a scikit-learn {kind}; needs amsfl, numpy and scikit-learn.
-
-    from model import load
-    load().predict("new.csv")  # or raw columns: a DataFrame or an array
-"""
-
-from pathlib import Path
-
-from amsfl.portable.estimator import {name}
-
-
-def load(folder=Path(__file__).parent):
-    return {name}(folder=str(folder)).fit()
-'''
-
 
 def export(model: PortableModel, to: str, where: Path) -> list[str]:
     """Write the folder; the names of its files."""
@@ -48,21 +33,6 @@ def export(model: PortableModel, to: str, where: Path) -> list[str]:
     made = folder_files(model) | FORMATS[to](model)
     publish(where, made)
     return sorted(made)
-
-
-def torch_files(model: PortableModel) -> dict[str, bytes]:
-    """A module whose state_dict is model.safetensors: torch.save would be a pickle."""
-    return {"model.py": Path(__file__).with_name("torch_model.py").read_bytes()}
-
-
-def sklearn_files(model: PortableModel) -> dict[str, bytes]:
-    kind, name = ("classifier", "PortableClassifier") if model.classes else ("regressor", "PortableRegressor")
-    return {"model.py": SKLEARN.format(kind=kind, name=name).encode()}
-
-
-def onnx_files(model: PortableModel) -> dict[str, bytes]:
-    onnx = need("onnx", "export", "Writing ONNX")
-    return {"model.onnx": Graph(onnx).file(model)}
 
 
 class Graph:
@@ -167,8 +137,17 @@ NODES: dict[str, Callable[[Graph, LayerSpec, str], str]] = {
 }
 
 
+def _onnx_files(model: PortableModel) -> dict[str, bytes]:
+    return {"model.onnx": Graph(need("onnx", "export", "Writing ONNX")).file(model)}
+
+
+def _loaded_by(script: str) -> Callable[[PortableModel], dict[str, bytes]]:
+    """model.py reads the folder's own files: what torch.save or joblib write would be a pickle."""
+    return lambda model: {"model.py": Path(__file__).with_name(script).read_bytes()}
+
+
 FORMATS: dict[str, Callable[[PortableModel], dict[str, bytes]]] = {
-    "torch": torch_files,
-    "onnx": onnx_files,
-    "sklearn": sklearn_files,
+    "torch": _loaded_by("torch_model.py"),
+    "onnx": _onnx_files,
+    "sklearn": _loaded_by("sklearn_model.py"),
 }

@@ -69,9 +69,9 @@ class PortableModel(NamedTuple):
         Returns:
             A table of numbers, dates and words.
         """
-        from amsfl.data.read_table import by_recipe, read_table
+        from amsfl.data.read_table import read_rows
 
-        return read_table(rows, by_recipe(self.recipe or self._features_as_they_are()))
+        return read_rows(rows, self.recipe or self._features_as_they_are())
 
     def encode(self, rows: Any) -> Array:
         """Features of raw rows: what the network takes.
@@ -96,10 +96,9 @@ class PortableModel(NamedTuple):
                 return np.asarray(rows)
             rows = dict(zip(names, rows.T, strict=True))
         table = self.read(rows)
-        scale = other_scale(recipe, table)
+        x, scale = encode(recipe, table), other_scale(recipe, table)
         if scale and by_place:
             raise UserError(scale)
-        x = encode(recipe, table)
         for line in filter(None, [scale, *unfamiliar_cells(recipe, table)]):
             warnings.warn(line, Remark, stacklevel=4)  # of whoever asks for predictions
         return x

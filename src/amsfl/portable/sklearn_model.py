@@ -1,12 +1,19 @@
-"""A model from a folder as a scikit-learn estimator: `clone`, pipelines and scorers take it."""
+"""The model as a scikit-learn estimator of raw rows, which `clone`, pipelines and scorers take.
+
+    from model import load
+    load().predict("new.csv")  # or raw columns: a DataFrame or an array
+
+This file is copied into an export: it needs amsfl, numpy and scikit-learn.
+"""
 
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
-from amsfl.portable.model import load
+from amsfl import portable
 from amsfl.portable.network import Array
 
 FLAGS = {word: word.lower() == "true" for word in ("False", "FALSE", "false", "True", "TRUE", "true")}
@@ -32,7 +39,7 @@ class _Portable(BaseEstimator):  # type: ignore[misc]
         self.which = which
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
-        self.model_ = load(self.folder, self.which)
+        self.model_ = portable.load(self.folder, self.which)
         return self
 
 
@@ -60,3 +67,9 @@ class PortableRegressor(RegressorMixin, _Portable):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         return self.model_.predict(X)
+
+
+def load(folder: str | Path = Path(__file__).parent) -> _Portable:
+    """The trained estimator, ready to be asked."""
+    kind = PortableClassifier if portable.load(folder).classes else PortableRegressor
+    return kind(str(folder)).fit()
