@@ -9,37 +9,6 @@ import pytest
 
 from amsfl.core import UserError
 from amsfl.data import load, named
-from amsfl.data.dataset import random_stream
-
-
-def test_synthetic_is_drawn_by_its_definition() -> None:
-    """y = argmax(x W_k + b_k) with W_k, b_k ~ N(u_k, 1), x_j ~ N(v_kj, j^-1.2), v_k ~ N(B_k, 1)."""
-    rng, xs, ys = random_stream(0, "synthetic"), [], []
-    sizes = [int(size) + 50 for size in rng.lognormal(4, 2, 30)]
-    u, b = rng.normal(0, 0.5, 30), rng.normal(0, 2, 30)
-    for site in range(30):
-        w, bias = rng.normal(u[site], 1, (60, 10)), rng.normal(u[site], 1, 10)
-        v = rng.normal(b[site], 1, 60)
-        for z in rng.standard_normal((sizes[site], 60)):
-            x = [v[j] + ((j + 1) ** -1.2) ** 0.5 * z[j] for j in range(60)]
-            xs.append(x)
-            ys.append(max(range(10), key=lambda c, x=x, w=w, bias=bias: np.dot(x, w[:, c]) + bias[c]))
-    data = load("synthetic:0.5,2")
-    whole = np.concatenate([data.x, data.evals["holdout"][0]])
-    assert len(whole) == sum(sizes)
-    np.testing.assert_allclose(np.sort(whole[:, 0]), np.sort(np.array(xs)[:, 0]), rtol=1e-5)
-    labels = np.concatenate([data.y, data.evals["holdout"][1]])
-    assert (np.bincount(labels, minlength=10) == np.bincount(ys, minlength=10)).all()
-    assert data.sites is not None
-    held = np.array(sizes) - np.bincount(data.sites)
-    assert (np.abs(held - 0.1 * np.array(sizes)) <= 1).all()  # a tenth of every site
-    assert (load("synthetic:0.5,2").x == data.x).all()
-
-
-def test_synthetic_needs_two_numbers() -> None:
-    for wrong in ("synthetic", "synthetic:1", "synthetic:-1,1", "synthetic:a,b"):
-        with pytest.raises(UserError, match="synthetic:1,1"):
-            load(wrong)
 
 
 def write_images(folder: Path, rows: int) -> dict[str, str]:

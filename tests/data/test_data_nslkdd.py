@@ -7,11 +7,12 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from amsfl.core import UserError
 from amsfl.data import load, nslkdd
-from amsfl.data.nslkdd import CLASSES, COLUMNS, FEATURES, LOG, VOCABULARY, RawTraffic, encode, labels
+from amsfl.data.nslkdd import CLASSES, COLUMNS, FEATURES, LOG, VOCABULARY, traffic_data
 
 real = pytest.mark.skipif(
     not os.environ.get("AMSFL_DATA_DIR"), reason="AMSFL_DATA_DIR does not name a folder with NSL-KDD"
@@ -20,6 +21,11 @@ ROW = (
     "0,tcp,ftp_data,SF,491,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,2,2,0.00,0.00,0.00,0.00,1.00,0.00,0.00,150,25,"
     "0.17,0.03,0.17,0.00,0.00,0.00,0.05,0.00,normal,20"
 )
+
+
+def encode(*rows: str) -> np.ndarray:
+    frame = nslkdd.parse(text(*rows))
+    return traffic_data("nslkdd", pd.concat([frame] * 3), frame, 0.5, 0).evals["test"][0]
 
 
 def with_cell(column: str, value: str) -> str:
@@ -53,7 +59,7 @@ def test_schema_counts() -> None:
 
 def test_encoding_of_one_row_by_hand() -> None:
     """The first row of KDDTrain+: 491 bytes out, two connections, 150 and 25 of the host's last 255."""
-    x = dict(zip(FEATURES, encode(nslkdd.parse(text(ROW)))[0].tolist(), strict=True))
+    x = dict(zip(FEATURES, encode(ROW)[0].tolist(), strict=True))
     expected = {
         "src_bytes": np.log(492) / np.log(1 + LOG["src_bytes"]),
         "count": np.log(3) / np.log(512),
@@ -75,8 +81,7 @@ def test_encoding_of_one_row_by_hand() -> None:
 
 
 def test_unknown_words_are_zeros_and_values_beyond_the_range_are_cut() -> None:
-    rows = nslkdd.parse(text(with_cell("service", "quic_over_pigeons"), with_cell("count", "99999")))
-    x = encode(rows)
+    x = encode(with_cell("service", "quic_over_pigeons"), with_cell("count", "99999"))
     services = [i for i, name in enumerate(FEATURES) if name.startswith("service=")]
     assert x[0, services].sum() == 0 and x[1, services].sum() == 1
     assert x[1, FEATURES.index("count")] == 1
@@ -84,12 +89,13 @@ def test_unknown_words_are_zeros_and_values_beyond_the_range_are_cut() -> None:
 
 def test_five_classes() -> None:
     names = ["normal", "mailbomb", "saint", "named", "xterm"]
-    rows = RawTraffic(np.zeros((5, 38), np.float32), np.full((5, 3), "SF"), np.array(names))
-    assert labels(rows).tolist() == [0, 1, 2, 3, 4]
+    rows = nslkdd.parse(text(*[with_cell("attack", name) for name in names]))
+    data = traffic_data("nslkdd", pd.concat([rows, rows]), rows, 0.5, 0)
+    assert data.evals["test"][1].tolist() == [0, 1, 2, 3, 4]
 
 
 def test_rows_without_a_score_are_fine() -> None:
-    assert nslkdd.parse(text(ROW.rsplit(",", 1)[0])).attack.tolist() == ["normal"]
+    assert nslkdd.parse(text(ROW.rsplit(",", 1)[0]))["attack"].tolist() == ["normal"]
 
 
 def test_plain_and_gzipped_from_a_named_folder(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,10 +16,10 @@ from amsfl.data import describe, load, load_table, partition
 from amsfl.data.cells import date_readings, number_readings
 from amsfl.data.dataset import mean_and_deviation
 from amsfl.data.features import encode, other_scale, unfamiliar_cells
-from amsfl.data.labels import class_places
-from amsfl.data.read_table import RawTable, by_recipe, read_table
-from amsfl.data.recipe import ColumnOptions, ColumnRecipe, Recipe, split_names
+from amsfl.data.read_table import RawTable, read_rows, read_table
+from amsfl.data.recipe import ColumnRecipe, Recipe, split_names
 from amsfl.data.sources import name_files
+from amsfl.data.table import class_places
 from amsfl.record import from_plain, plain
 
 HEADER = "age,smoker,flat,hospital,label"
@@ -41,7 +41,7 @@ def columns_of(data: Any) -> dict[str, ColumnRecipe]:
 
 
 def new_rows(data: Any, rows: Any) -> RawTable:
-    return read_table(rows, by_recipe(data.recipe))
+    return read_rows(rows, data.recipe)
 
 
 def features_of(data: Any, rows: Any) -> Any:
@@ -181,7 +181,7 @@ def test_what_may_mean_two_things_is_refused_and_can_be_said(columns: Any, readi
     with pytest.raises(UserError, match=f"a={one} or a={other}"):
         load_table(table)
     for form, number in ((one, first), (other, second)):
-        data = load_table(table, options=ColumnOptions(columns=f"a={form}"))
+        data = load_table(table, columns=f"a={form}")
         column = columns_of(data)["a"]
         assert column.form == form
         x = features_of(data, {"a": [columns["a"][0]]})
@@ -339,9 +339,9 @@ def test_codes_for_gaps() -> None:
         "label": LABELS,
     }
     table["crp"] = ["below" if i % 5 == 0 else f"{1 + i % 4}.25" for i in range(80)]
-    data = load_table(table, options=ColumnOptions(missing="below"))
+    data = load_table(table, missing="below")
     assert "--missing=-999" in " ".join(describe(data)) and "crp missing" in data.features
-    coded = load_table(table, options=ColumnOptions(missing=["-999", "below"]))
+    coded = load_table(table, missing=["-999", "below"])
     assert {"dose missing", "crp missing"} <= set(coded.features)
     assert columns_of(coded)["dose"].shift > 0 and "--missing=-999" not in " ".join(describe(coded))
     assert features_of(coded, {"dose": [-999], "crp": ["below"]})[0].tolist()[1::2] == [1, 1]
@@ -349,7 +349,7 @@ def test_codes_for_gaps() -> None:
         "v": [i % 7 for i in range(100)],
         "label": [-999 if i % 10 == 0 else i / 10 for i in range(100)],
     }
-    data = load_table(amounts, options=ColumnOptions(missing="-999.0"))
+    data = load_table(amounts, missing="-999.0")
     assert data.amount is not None and data.amount.shift == pytest.approx(5, abs=0.5)
 
 
@@ -366,7 +366,7 @@ def test_identifiers_are_found_by_their_values() -> None:
     }
     data = load_table(table)
     assert set(data.recipe.left_out) == {"rownames", "mrn", "code"} and data.features == ("noise", "age")
-    chosen = load_table(table, options=ColumnOptions(columns="rownames=keep"))
+    chosen = load_table(table, columns="rownames=keep")
     assert "rownames" in chosen.features
     assert "'rownames' alone tells label" in " ".join(describe(chosen))  # its order is the label's
 
@@ -508,10 +508,10 @@ def test_a_client_column_that_names_no_clients_can_be_dropped() -> None:
     data = load_table(table)
     with pytest.raises(UserError, match=r"no training rows.*--drop.*--partition iid"):
         partition("column", data.y, 60, 0, sites=data.sites, site_names=data.site_names)
-    data = load_table(table, options=ColumnOptions(drop="client"))
+    data = load_table(table, drop="client")
     assert data.sites is None and data.features == ("v",)
     table["site"] = ["n", "s", "s"] * 20
-    assert load_table(table, options=ColumnOptions(drop="client")).site_names == ("n", "s")
+    assert load_table(table, drop="client").site_names == ("n", "s")
 
 
 def test_names_of_columns_may_hold_commas() -> None:
@@ -519,9 +519,9 @@ def test_names_of_columns_may_hold_commas() -> None:
     assert split_names("a,b", known) == ("a,b",) and split_names("a, b") == ("a", "b")
     assert split_names(" c,Height, cm,a,b ,d", known) == ("c", "Height, cm", "a,b", "d")
     table = {"a,b": [i % 5 for i in range(60)], "Height, cm": [i % 9 for i in range(60)], "v": [1.5, 2] * 30}
-    options = ColumnOptions(drop="a,b", columns="Height, cm=hash,v=number")
-    data = load_table(table | {"label": LABELS[:60]}, options=options)
-    assert list(data.recipe.left_out) == ["a,b"] and data.features[0] == "Height, cm#0"
+    asked = {"drop": "a,b", "columns": "Height, cm=words,v=number"}
+    data = load_table(table | {"label": LABELS[:60]}, **asked)
+    assert list(data.recipe.left_out) == ["a,b"] and data.features[0] == "Height, cm=0"
 
 
 def test_numbers_that_are_close_for_their_size_are_not_the_same() -> None:
@@ -547,11 +547,8 @@ def test_dates_are_classes_or_no_labels() -> None:
         }
     )
     with pytest.raises(UserError, match=r"'when' holds dates.*--columns when=words"):
-        load_table(frame, label="when", options=ColumnOptions(columns="when=number"))
-    assert (
-        load_table(frame, label="when", options=ColumnOptions(columns="when=words")).classes[0]
-        == "2024-01-01"
-    )
+        load_table(frame, label="when", columns="when=number")
+    assert load_table(frame, label="when", columns="when=words").classes[0] == "2024-01-01"
     with pytest.raises(UserError, match="give days since"):
         load_table(
             frame.assign(when=pd.Timestamp("2024-01-01") + pd.to_timedelta(range(100), "D")), label="when"

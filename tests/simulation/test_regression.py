@@ -20,7 +20,6 @@ from amsfl.core.score_names import check_target
 from amsfl.core.scores import NUMBERS, score
 from amsfl.data import describe, load, load_table
 from amsfl.data.dataset import Dataset, strata
-from amsfl.data.recipe import ColumnOptions
 from amsfl.engines.models import tensors
 from amsfl.simulation.provenance import base
 from amsfl.study import COMPARE, read_study, without_unable
@@ -56,7 +55,7 @@ def told(table: dict[str, list[Any]], **asked: str) -> Dataset:
     return load_table(
         {"x": [i % 7 + 0.5 for i in range(len(table["y"]))], **table},
         label="y",
-        options=ColumnOptions(**asked),
+        **asked,
     )
 
 

@@ -4,13 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from amsfl.data.dataset import Dataset, FloatArray, Frame, IntArray, LabelScale, describe
 from amsfl.data.partition import partition
-from amsfl.data.sources import DataSource, catalogue, is_named, load
+from amsfl.data.sources import catalogue, is_named, load
 
 if TYPE_CHECKING:
     from amsfl.data.table import load_table
 
 __all__ = [
-    "DataSource",
     "Dataset",
     "FloatArray",
     "Frame",

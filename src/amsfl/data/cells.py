@@ -7,7 +7,7 @@ nobody guesses: the message names both.
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,24 +32,6 @@ DAY, EPOCH = 86_400, datetime(1970, 1, 1, tzinfo=UTC)
 DAY_MONTH = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[ T](\d{1,2}:\d{2}(?::\d{2})?))?")
 
 
-class Cells(NamedTuple):
-    """A column as it is read."""
-
-    kind: str  # number, date or text
-    values: Values  # float64 with nan for a gap; of text objects with None
-    form: str = ""  # of FORMS, where the text needed one
-    remarks: tuple[str, ...] = ()
-
-
-class CellHints(NamedTuple):
-    """What is known of a column before its cells are looked at."""
-
-    asked: str = ""  # how the user wants it read
-    form: str = ""  # that its training rows had
-    comma: bool = False  # whether its file has decimal commas beyond doubt
-    missing: tuple[str, ...] = ()
-
-
 def spell(cells: pd.Series, missing: Sequence[str] = ()) -> Values:
     """Cells as words, None for a gap; whole numbers without a point, dates as year-month-day."""
     try:
@@ -69,44 +51,50 @@ def _spell_one(value: Any) -> str:
     return str(value).strip()
 
 
-def read_cells(cells: pd.Series, hints: CellHints) -> Cells:
-    """Numbers or dates where all cells are such, else words."""
+def read_cells(
+    cells: pd.Series, asked: str = "", form: str = "", comma: bool = False, missing: Sequence[str] = ()
+) -> tuple[str, Values, str, tuple[str, ...]]:
+    """Numbers or dates where all cells are such, else words: kind, values, form (of FORMS), remarks.
+
+    Numbers and days are float64 with nan for a gap, words are objects with None. `asked`: how the user wants
+    it read, `form`: that its training rows had, `comma`: its file has decimal commas beyond doubt.
+    """
     typed = pd.api.types
-    if hints.asked not in ("date", "day-first", "month-first"):
+    if asked not in ("date", "day-first", "month-first"):
         if typed.is_numeric_dtype(cells.dtype):
-            return Cells("number", _finite(cells, cells.to_numpy(float, na_value=np.nan), hints.missing))
+            return "number", _finite(cells, cells.to_numpy(float, na_value=np.nan), missing), "", ()
         if typed.is_timedelta64_dtype(cells.dtype):
-            return Cells("number", cells.dt.total_seconds().to_numpy(float) / DAY)
+            return "number", cells.dt.total_seconds().to_numpy(float) / DAY, "", ()
     if typed.is_datetime64_any_dtype(cells.dtype):
         plain = cells if cells.dt.tz is None else cells.dt.tz_convert("UTC").dt.tz_localize(None)
-        return Cells("date", (plain - pd.Timestamp(0)).dt.total_seconds().to_numpy(float) / DAY)
-    words = spell(cells, hints.missing)
+        return "date", (plain - pd.Timestamp(0)).dt.total_seconds().to_numpy(float) / DAY, "", ()
+    words = spell(cells, missing)
     codes, distinct = pd.factorize(words)
     marks = np.array([word.lower() in MARKS for word in distinct], bool)
     used = list(distinct[~marks])
-    reading = _read_words(cells, codes, distinct, marks, hints) if used else None
+    reading = _read_words(cells, codes, distinct, marks, asked, form, comma) if used else None
     if reading is None:
-        return Cells("text", words)
+        return "text", words, "", ()
     kind, form, values = reading
     numbers = np.full(len(distinct) + 1, np.nan)
     numbers[:-1][~marks] = values
-    return Cells(kind, numbers[codes], form, _describe(str(cells.name), kind, form, distinct[marks]))
+    return kind, numbers[codes], form, _describe(str(cells.name), kind, form, distinct[marks])
 
 
 def _read_words(
-    cells: pd.Series, codes: Values, distinct: Values, marks: Values, hints: CellHints
+    cells: pd.Series, codes: Values, distinct: Values, marks: Values, how: str, known: str, comma: bool
 ) -> tuple[str, str, Floats] | None:
     """The kind, the form and the values of the words that are no marks for gaps; None: they are words."""
     name, used = str(cells.name), list(distinct[~marks])
     counts = np.bincount(codes[codes >= 0], minlength=len(distinct))[~marks]
     for kind, read in (("number", number_readings), ("date", date_readings)):
-        asked = hints.asked in (kind, *read([]))
-        if hints.asked not in ("", "keep") and not asked:
+        asked = how in (kind, *read([]))
+        if how not in ("", "keep") and not asked:
             continue
         if not asked and all(np.isnan(each).mean() > 0.5 for each in read(used[:SAMPLE]).values()):
             continue
         readings = read(used)
-        form = choose(name, used, readings, hints)
+        form = choose(name, used, readings, how, known, comma)
         if form is not None:
             plain = form == "year-first" or (form == "decimal-point" and not any("," in w for w in used))
             return kind, "" if plain else form, readings[form]
@@ -122,22 +110,24 @@ def _read_words(
     return None
 
 
-def choose(name: str, words: Sequence[str], readings: Mapping[str, Floats], hints: CellHints) -> str | None:
+def choose(
+    name: str, words: Sequence[str], readings: Mapping[str, Floats], asked: str, known: str, comma: bool
+) -> str | None:
     """The form that reads every word; None where there is none. Two that differ are refused."""
     fits = {form: values for form, values in readings.items() if not np.isnan(values).any()}
     if not fits:
         return None
     one, *others = fits
     differ = next((form for form in others if (fits[form] != fits[one]).any()), "")
-    if not differ or hints.asked in fits:
-        return hints.asked if hints.asked in fits else one
+    if not differ or asked in fits:
+        return asked if asked in fits else one
     commas = any("," in word for word in words)
-    if "decimal-comma" in fits and hints.comma:
+    if "decimal-comma" in fits and comma:
         return "decimal-comma"
-    if "decimal-comma" in fits and not commas and hints.form != "decimal-comma":
+    if "decimal-comma" in fits and not commas and known != "decimal-comma":
         return "decimal-point"
-    if hints.form in fits and (hints.form != "decimal-comma" or commas):
-        return hints.form
+    if known in fits and (known != "decimal-comma" or commas):
+        return known
     word = words[int(np.argmax(fits[one] != fits[differ]))]
     raise UserError(
         f"Column {name!r} has {word!r}, which may be read as {FORMS[one]} or as {FORMS[differ]}; say "

@@ -5,7 +5,6 @@ What is fitted are counts, sums and medians, which a federation can find by coun
 
 import re
 from collections.abc import Mapping
-from zlib import crc32
 
 import numpy as np
 import pandas as pd
@@ -14,9 +13,9 @@ from amsfl.core import UserError, listed
 from amsfl.data.cells import Floats, format_date
 from amsfl.data.dataset import FloatArray, IntArray, mean_and_deviation
 from amsfl.data.read_table import RawTable
-from amsfl.data.recipe import BUCKETS, FORMS, GAP, NAMED, ColumnRecipe, Recipe, plural, whole
+from amsfl.data.recipe import FORMS, GAP, NAMED, ColumnRecipe, Recipe, plural, whole
 
-MOST_WORDS = 64  # distinct words that get a column each; more are hashed
+MOST_WORDS = 64  # of a column, the commonest: each gets a feature
 ROUNDING = 16 * np.finfo(np.float64).eps  # of the largest value: sums of equal values may differ by it
 FAR = 10.0  # standard deviations beyond which a value is cut off: one typo must not own the gradient
 DIFFERENT = 0.9  # share of different words from which a column of more than MOST_WORDS names its rows
@@ -35,7 +34,8 @@ def fit(table: RawTable, label: str, client: str, rows: IntArray, asked: Mapping
         if name in (label, client):
             continue
         cells, how = table.frame[name].iloc[rows], asked.get(name, "")
-        column = _column(table, name, cells, how)
+        kind = table.kind(name)
+        column = ColumnRecipe(name, "words" if kind == "text" else kind, table.forms.get(name, ""))
         why = "as you said" if how == "drop" else ""
         if not how:
             why = _why_left_out(column, cells)
@@ -49,13 +49,16 @@ def fit(table: RawTable, label: str, client: str, rows: IntArray, asked: Mapping
         if column.numeric:
             column = _standardised(column, cells.to_numpy(float))
             remarks += _ask_codes(name, cells) if column.read == "number" else []
-        elif column.read == "words":
-            column = column._replace(words=tuple(sorted(cells.fillna(GAP).unique())))
-        elif not how:
-            remarks.append(
-                f"{name!r} has {cells.nunique():,} different words, hashed into {BUCKETS} columns; --columns "
-                f"{name}=words or drop decide otherwise."
-            )
+        else:
+            counts = cells.fillna(GAP).value_counts()
+            words = sorted(counts.index, key=lambda word: (-counts[word], word))
+            if how != "words" and cells.nunique() > MOST_WORDS:
+                words = words[:MOST_WORDS]
+                remarks.append(
+                    f"{name!r} has {len(counts):,} different words, and the {MOST_WORDS} commonest count; "
+                    f"--columns {name}=words takes all, {name}=drop none."
+                )
+            column = column._replace(words=tuple(sorted(words)))
         columns.append(column)
         gaps += _describe_gaps(column, int(table.frame[name].isna().sum()))
     same = [column.name for column in columns if column.constant]
@@ -70,23 +73,15 @@ def fit(table: RawTable, label: str, client: str, rows: IntArray, asked: Mapping
     return Recipe(tuple(columns), label, client, left_out=left_out, remarks=tuple(remarks))
 
 
-def _column(table: RawTable, name: str, cells: pd.Series, how: str) -> ColumnRecipe:
-    """How a column is read, before anything is fitted."""
-    kind = table.kind(name)
-    if kind == "text":
-        kind = how if how in ("words", "hash") else "words" if cells.nunique() <= MOST_WORDS else "hash"
-    return ColumnRecipe(name, kind, table.forms.get(name, ""))
-
-
 def _why_left_out(column: ColumnRecipe, cells: pd.Series) -> str:
     """'' or why a column should not be learned from: it is empty, or names its rows."""
     present, named = cells.dropna(), NAMED_ID.search(column.name)
     count = len(present)
     if not count:
         return "it is empty in every training row"
-    if column.read in ("words", "date"):
+    if column.read == "date":
         return ""
-    if column.read == "hash":
+    if column.read == "words":
         different = present.nunique()
         if different > MOST_WORDS and different > (0.5 if named else DIFFERENT) * count:
             return f"it looks like an identifier or free text: {different:,} different cells"
@@ -203,12 +198,9 @@ def word_places(column: ColumnRecipe, table: RawTable) -> tuple[IntArray, list[s
     """Of every row the place of its word among the column's features, -1 where no training row had it; and
     those words."""
     codes, words = pd.factorize(table.frame[column.name].fillna(GAP))
-    if column.read == "hash":
-        places = [crc32(str(word).encode()) % BUCKETS for word in words]
-    else:
-        known = {word: nth for nth, word in enumerate(column.words)}
-        known = {whole(word): nth for word, nth in known.items()} | known
-        places = [known.get(word, known.get(whole(word), -1)) for word in words]
+    known = {word: nth for nth, word in enumerate(column.words)}
+    known = {whole(word): nth for word, nth in known.items()} | known
+    places = [known.get(word, known.get(whole(word), -1)) for word in words]
     strange = sorted(word for word, place in zip(words, places, strict=True) if place < 0)
     return np.array(places, np.int64)[codes], strange
 
@@ -261,7 +253,7 @@ def unfamiliar_cells(recipe: Recipe, table: RawTable) -> list[str]:
             if column.scale and column.low is not None and column.high is not None:
                 away = scaled(column._replace(low=None, high=None), values[~np.isnan(values)])
                 far[column.name] = int(((away < column.low) | (away > column.high)).sum())
-        elif column.read == "words":
+        elif len(column.words) != MOST_WORDS:  # of so many the rare ones are unknown to the model anyway
             places, strange = word_places(column, table)
             if strange:
                 lines.append(

@@ -4,7 +4,6 @@
 | --- | --- | --- |
 | digits | 1,797 images of 8 x 8: UCI's handwritten digits, the test half | scikit-learn |
 | fashion-mnist | images of clothes; the hold-out is its test set | a Debian package, or a folder of files |
-| synthetic:A,B | thirty sites with models of their own | Li et al. 2020, arXiv 1812.06127 (FedProx) |
 | images-synth | coarse patterns, moved about and covered with noise | made up from a fixed seed |
 | texts-synth | words of a row's own class among common ones by Zipf's law | made up from a fixed seed |
 """
@@ -21,11 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from amsfl.core import UserError
-from amsfl.data.dataset import Dataset, FloatArray, IntArray, hold_out, random_stream, split
+from amsfl.data.dataset import Dataset, FloatArray, IntArray, hold_out, random_stream
 from amsfl.data.recipe import ColumnRecipe, Recipe
 
-SITES, FEATURES, CLASSES = 30, 60, 10  # of Synthetic(alpha, beta)
-TENTH = 0.1  # of every site's rows, its hold-out: as the authors have it
 SIDE, KINDS = 28, 10  # of made-up images
 PLACES, WORDS, TOPICS = 32, 8192, 4  # of made-up texts; token 0 fills rows up
 OWN, OFTEN = 200, 0.25  # words of a class, and how often a word is one of them
@@ -70,49 +67,6 @@ def _scaled_pixels(data: Dataset, side: int, most: float) -> Dataset:
     recipe = Recipe(tuple(ColumnRecipe(name, "number", scale=most) for name in names), label="class")
     evals = {split: (x / np.float32(most), y) for split, (x, y) in data.evals.items()}
     return data._replace(x=data.x / np.float32(most), evals=evals, features=names, recipe=recipe)
-
-
-def load_synthetic(argument: str, holdout: float, seed: int) -> Dataset:
-    """Synthetic(alpha, beta): how much sites' models differ, and how much their features do.
-
-    u_k ~ N(0, alpha^2), B_k ~ N(0, beta^2);  W_k, b_k ~ N(u_k, 1), v_k ~ N(B_k, 1)
-    n_k = floor(lognormal(4, 2)) + 50;  x ~ N(v_k, diag(j^-1.2)), y = argmax(x W_k + b_k)
-
-    The deviations are alpha and beta, as in the authors' program.
-    """
-    try:
-        alpha, beta = (float(part) for part in argument.split(","))
-    except ValueError:
-        alpha = beta = -1.0
-    if not (0 <= alpha <= 100 and 0 <= beta <= 100):
-        raise UserError(
-            f"--data synthetic:{argument} needs two numbers from 0 to 100, how much sites' models and "
-            "features differ, as in synthetic:1,1."
-        )
-    rng = random_stream(0, "synthetic")  # every run has the same data
-    sizes = rng.lognormal(4, 2, SITES).astype(int) + 50
-    tilt, shift = rng.normal(0, alpha, SITES), rng.normal(0, beta, SITES)
-    deviation = np.arange(1, FEATURES + 1) ** -0.6
-    xs, ys = [], []
-    for size, own, centre in zip(sizes, tilt, shift, strict=True):
-        weights, bias = rng.normal(own, 1, (FEATURES, CLASSES)), rng.normal(own, 1, CLASSES)
-        xs.append(rng.normal(rng.normal(centre, 1, FEATURES), deviation, (size, FEATURES)))
-        ys.append((xs[-1] @ weights + bias).argmax(1))
-    x, y = np.concatenate(xs).astype(np.float32), np.concatenate(ys).astype(np.int32)
-    sites = np.repeat(np.arange(SITES), sizes)
-    train, test = split(sites, TENTH, seed)
-    return Dataset(
-        f"synthetic:{alpha:g},{beta:g}",
-        x[train],
-        y[train],
-        {"holdout": (x[test], y[test])},
-        tuple(map(str, range(CLASSES))),
-        tuple(f"x{place}" for place in range(1, FEATURES + 1)),
-        sites[train],
-        tuple(f"site {site}" for site in range(SITES)),
-        synthetic=True,
-        note="Synthetic data (FedProx's Synthetic): generated from a fixed seed.",
-    )
 
 
 def load_fashion(folder: str, holdout: float, seed: int) -> Dataset:

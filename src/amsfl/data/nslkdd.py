@@ -25,7 +25,7 @@ import zlib
 from collections.abc import Sequence
 from http.client import HTTPException
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 from urllib.request import urlopen
 
@@ -33,9 +33,12 @@ import numpy as np
 import numpy.typing as npt
 
 from amsfl.core import UserError
-from amsfl.data.dataset import Dataset, FloatArray, IntArray, hold_out, random_stream
+from amsfl.data.dataset import Dataset, IntArray, hold_out, random_stream
 from amsfl.data.recipe import ColumnRecipe, Recipe
 from amsfl.record.disk import make_folder, user_cache, write_atomically
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MIRROR = "https://raw.githubusercontent.com/defcom17/NSL_KDD/master/"
 SHA256 = {  # of the uncompressed file
@@ -44,7 +47,6 @@ SHA256 = {  # of the uncompressed file
 }
 VARIABLE = "AMSFL_DATA_DIR"  # of the environment: where the files lie
 TIMEOUT = 5  # seconds to connect, and between bytes: offline must not mean waiting
-Words = npt.NDArray[np.str_]
 
 # LOG and LINEAR hold the largest value of a column; all others are fractions or flags, from 0 to 1.
 _COLUMNS = (
@@ -106,14 +108,6 @@ ATTACKS = {
     "u2r": "buffer_overflow loadmodule rootkit perl sqlattack xterm ps",
 }
 CLASSES = tuple(ATTACKS)
-
-
-class RawTraffic(NamedTuple):
-    """Raw records, as the files hold them."""
-
-    numeric: FloatArray  # [rows, 38], columns of NUMERIC
-    words: Words  # [rows, 3], columns of VOCABULARY
-    attack: Words  # [rows], 'normal' or an attack's name
 
 
 class Unavailable(UserError):
@@ -193,16 +187,15 @@ def check_sum(where: str, name: str, content: bytes) -> None:
         )
 
 
-def parse(content: bytes) -> RawTraffic:
-    """Rows of comma-separated text: 41 features, the attack's name, and a score that is not used.
+def parse(content: bytes) -> "pd.DataFrame":
+    """41 columns and the attack's name of every row; a score that follows is not used.
 
     Not one cell is looked at: `checked` says that the text is the published one.
     """
-    # The three words are columns 2 to 4, between the first number and the other 37.
-    fields = [("first", "f4", 1), ("words", "U16", 3), ("rest", "f4", len(NUMERIC) - 1), ("attack", "U16")]
-    text, columns = io.StringIO(content.decode("ascii")), range(len(COLUMNS) + 1)
-    table = np.loadtxt(text, np.dtype(fields), delimiter=",", usecols=columns, comments=None, ndmin=1)
-    return RawTraffic(np.concatenate([table["first"], table["rest"]], 1), table["words"], table["attack"])
+    import pandas as pd  # here: slow to import, and other data by name need none
+
+    named, kinds = [*COLUMNS, "attack"], dict.fromkeys(NUMERIC, float)
+    return pd.read_csv(io.BytesIO(content), names=named, usecols=range(len(named)), dtype=kinds)
 
 
 def recipe() -> Recipe:
@@ -216,32 +209,19 @@ def recipe() -> Recipe:
     return Recipe((*numbers, *words), label="class")
 
 
-def traffic_data(name: str, pool: RawTraffic, test: RawTraffic, holdout: float, seed: int) -> Dataset:
+def traffic_data(name: str, pool: "pd.DataFrame", test: "pd.DataFrame", holdout: float, seed: int) -> Dataset:
     """Real or made-up traffic: a hold-out of the pool, and the official test rows beside it."""
-    evals = {"test": (encode(test), labels(test))}
-    whole = Dataset(name, encode(pool), labels(pool), evals, CLASSES, FEATURES, recipe=recipe())
-    return hold_out(whole, holdout, seed)
+    from amsfl.data.features import encode
+    from amsfl.data.read_table import RawTable
 
-
-def encode(rows: RawTraffic) -> FloatArray:
-    """The 122 features: numeric columns scaled into [0, 1], then the one-hot words (unknown: all zeros)."""
-    x = np.zeros((len(rows.numeric), len(FEATURES)), np.float32)
-    top = np.array(list(TOPS.values()), np.float32)
-    heavy = [i for i, name in enumerate(NUMERIC) if name in LOG]
-    scaled = rows.numeric / top
-    scaled[:, heavy] = np.log1p(rows.numeric[:, heavy]) / np.log1p(top[heavy])
-    np.clip(scaled, 0, 1, out=x[:, : len(NUMERIC)])
-    start = len(NUMERIC)
-    for words, vocabulary in zip(rows.words.T, VOCABULARY.values(), strict=True):
-        x[:, start : start + len(vocabulary)] = words[:, None] == np.array(vocabulary)
-        start += len(vocabulary)
-    return x
-
-
-def labels(rows: RawTraffic) -> IntArray:
-    """Class of every row: normal, or one of four families of attacks."""
-    family = {name: i for i, names in enumerate(ATTACKS.values()) for name in names.split()}
-    return np.array([family[name] for name in rows.attack.tolist()], np.int32)
+    family = {attack: nth for nth, names in enumerate(ATTACKS.values()) for attack in names.split()}
+    (x, y), test_rows = (
+        (encode(recipe(), RawTable(name, rows)), rows["attack"].map(family).to_numpy(np.int32))
+        for rows in (pool, test)
+    )
+    return hold_out(
+        Dataset(name, x, y, {"test": test_rows}, CLASSES, FEATURES, recipe=recipe()), holdout, seed
+    )
 
 
 ROWS, TEST_ROWS, SEED = 25_000, 5_000, 1999
@@ -321,8 +301,10 @@ def load_synth(argument: str = "", holdout: float = 0.2, seed: int = 0) -> Datas
     return data._replace(synthetic=True, note=NOTE)
 
 
-def generate(which: str, n: int, seed: int = SEED) -> RawTraffic:
+def generate(which: str, n: int, seed: int = SEED) -> "pd.DataFrame":
     """n raw rows with the class shares of KDDTrain+ ('train') or KDDTest+ ('test')."""
+    import pandas as pd
+
     rng = random_stream(seed, which)
     names, *lines = (line.split() for line in KINDS.strip().splitlines())
     table = dict(zip(names, zip(*lines, strict=True), strict=True))
@@ -354,10 +336,8 @@ def generate(which: str, n: int, seed: int = SEED) -> RawTraffic:
     for name in sorted({name for each in said for name in each}):  # sorted: sets have no order to rely on
         mean = np.array([each.get(name, 0.0) for each in said])[kind]
         column[name] = rng.poisson(mean) if name in LOG or name in LINEAR else rng.random(n) < 0.95 * mean
-    raw = np.zeros((n, len(TOPS)), np.float32)  # zero where nothing was drawn
-    for i, (name, top) in enumerate(TOPS.items()):
-        raw[:, i] = np.clip(column.get(name, 0), 0, top)
-    return RawTraffic(raw, words, attacks[kind])
+    numbers = {name: np.clip(column.get(name, np.zeros(n)), 0.0, top) for name, top in TOPS.items()}
+    return pd.DataFrame(numbers | dict(zip(VOCABULARY, words.T, strict=True)) | {"attack": attacks[kind]})
 
 
 def _quotas(attacks: list[str], parts: Sequence[str], which: str, n: int) -> IntArray:

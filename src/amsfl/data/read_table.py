@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from amsfl.core import UserError, listed, need
-from amsfl.data.cells import CellHints, place, read_cells, spell
+from amsfl.data.cells import place, read_cells, spell
 from amsfl.data.recipe import Recipe
 from amsfl.data.sources import TEXT_ENDINGS, check_file, name_files, site_files, source_name
 
@@ -53,76 +53,71 @@ class RawTable(NamedTuple):
         return "text" if is_text else "date" if column in self.dates else "number"
 
 
-class ReadingHints(NamedTuple):
-    """What a reader is told of the columns."""
-
-    texts: Callable[[Sequence[str]], Collection[str]] = lambda names: ()  # which of these stay words
-    asked: Callable[[Sequence[str]], Mapping[str, str]] = lambda names: {}  # how the user wants some read
-    forms: Mapping[str, str] = {}
-    missing: tuple[str, ...] = ()
+Texts = Callable[[Sequence[str]], Collection[str]]  # which of these columns stay words
+Asked = Callable[[Sequence[str]], Mapping[str, str]]  # how the user wants some of these read
 
 
-def by_recipe(recipe: Recipe) -> ReadingHints:
+def read_rows(source: Any, recipe: Recipe) -> RawTable:
     """Rows are read as the training rows were; further columns stay words."""
     numeric = {column.name for column in recipe.columns if column.numeric}
     forms = {column.name: column.form for column in recipe.columns}
-    return ReadingHints(lambda names: {*names} - numeric, forms=forms, missing=recipe.missing)
+    return read_table(source, lambda names: {*names} - numeric, forms=forms, missing=recipe.missing)
 
 
-def read_table(source: Any, reading: ReadingHints | None = None) -> RawTable:
+def read_table(
+    source: Any,
+    texts: Texts = lambda names: (),
+    asked: Asked = lambda names: {},
+    forms: Mapping[str, str] = {},
+    missing: Sequence[str] = (),
+) -> RawTable:
     """A file by its ending, several as one site each, a data frame, or a dict of columns."""
-    reading = reading or ReadingHints()
     if isinstance(source, RawTable):
         return source
+
+    def typed(name: str, frame: pd.DataFrame, comma: bool = False, remarks: Sequence[str] = ()) -> RawTable:
+        """Every column as what it holds."""
+        names = list(frame)
+        words, how = texts(names), asked(names)
+        columns, dates, found, said = {}, set(), {}, list(remarks)
+        for column, cells in frame.items():
+            if column in words:
+                columns[column] = spell(cells, missing)
+            elif how.get(column) == "drop":
+                columns[column] = np.full(len(cells), None, object)
+            else:
+                kind, columns[column], found[column], more = read_cells(
+                    cells, how.get(column, ""), forms.get(column, ""), comma, missing
+                )
+                dates |= {column} if kind == "date" else set()
+                said += more
+        if not len(frame):
+            raise UserError(f"{name} has no rows below the names of its columns.")
+        made = pd.DataFrame(columns, index=frame.index)
+        return RawTable(name, made, frozenset(dates), found, tuple(said), comma)
+
+    def read_file(path: str) -> RawTable:
+        if path.lower().endswith(TEXT_ENDINGS):
+            return typed(path, *_read_csv(path, texts))
+        ending = Path(path).suffix.lower()
+        try:
+            return typed(path, _in_memory(READERS[ending](path)))
+        except (UserError, MemoryError):
+            raise
+        except Exception as error:  # of any kind: these parsers meet damaged files in their own ways
+            what = str(error).partition("\n")[0][:200].rstrip(".") or type(error).__name__
+            raise UserError(f"{path} cannot be read as {ending[1:]}: {what}.") from None
+
     if not isinstance(source, str | Path):
-        return _typed("the table", *_in_memory(source), reading)
+        return typed("the table", _in_memory(source))
     files = site_files(str(source))
     if not files:
         check_file(str(source))
-        return _read_file(str(source), reading)
-    return _join(source_name(str(source)), files, [_read_file(str(file), reading) for file in files])
+        return read_file(str(source))
+    return _join(source_name(str(source)), files, [read_file(str(file)) for file in files])
 
 
-def _read_file(path: str, reading: ReadingHints) -> RawTable:
-    if path.lower().endswith(TEXT_ENDINGS):
-        return _typed(path, *_read_csv(path, reading), reading)
-    ending = Path(path).suffix.lower()
-    try:
-        return _typed(path, *_in_memory(READERS[ending](path)), reading)
-    except (UserError, MemoryError):
-        raise
-    except Exception as error:  # of any kind: these parsers meet damaged files in their own ways
-        what = str(error).partition("\n")[0][:200].rstrip(".") or type(error).__name__
-        raise UserError(f"{path} cannot be read as {ending[1:]}: {what}.") from None
-
-
-def _typed(
-    name: str, frame: pd.DataFrame, comma: bool, remarks: Sequence[str], reading: ReadingHints
-) -> RawTable:
-    """Every column as what it holds."""
-    names = list(frame.columns)
-    texts, asked = set(reading.texts(names)), reading.asked(names)
-    columns, dates, forms, said = {}, set(), {}, list(remarks)
-    for column in names:
-        cells, how = frame[column], asked.get(column, "")
-        if column in texts:
-            columns[column] = spell(cells, reading.missing)
-            continue
-        if how == "drop":
-            columns[column] = np.full(len(cells), None, object)
-            continue
-        read = read_cells(cells, CellHints(how, reading.forms.get(column, ""), comma, reading.missing))
-        columns[column] = read.values
-        dates |= {column} if read.kind == "date" else set()
-        forms[column] = read.form
-        said += read.remarks
-    if not len(frame):
-        raise UserError(f"{name} has no rows below the names of its columns.")
-    made = pd.DataFrame(columns, index=frame.index)
-    return RawTable(name, made, frozenset(dates), forms, tuple(said), comma)
-
-
-def _in_memory(rows: Any) -> tuple[pd.DataFrame, bool, Sequence[str]]:
+def _in_memory(rows: Any) -> pd.DataFrame:
     """A pandas, polars or pyarrow table, a dict of columns or a list of dicts as a data frame."""
     try:
         if not isinstance(rows, pd.DataFrame):
@@ -145,7 +140,7 @@ def _in_memory(rows: Any) -> tuple[pd.DataFrame, bool, Sequence[str]]:
         ) from None
     if frame.index.name != "row":
         frame = frame.set_axis(pd.RangeIndex(1, 1 + len(frame), name="row"), axis=0)
-    return frame, False, ()
+    return frame
 
 
 def named(names: Iterable[str], where: str) -> list[str]:
@@ -157,7 +152,7 @@ def named(names: Iterable[str], where: str) -> list[str]:
     return header
 
 
-def _read_csv(path: str, reading: ReadingHints) -> tuple[pd.DataFrame, bool, Sequence[str]]:
+def _read_csv(path: str, texts: Texts) -> tuple[pd.DataFrame, bool, Sequence[str]]:
     """The frame with lines as its index, whether it has decimal commas, and remarks."""
     content = _unpacked(path).removeprefix(codecs.BOM_UTF8)
     encoding, remarks = _encoding(path, content)
@@ -179,12 +174,11 @@ def _read_csv(path: str, reading: ReadingHints) -> tuple[pd.DataFrame, bool, Seq
     header = named(head, f"The first line of {path}")
     cell = rf'(^|{re.escape(separator)})"?{DECIMAL}"?\s*($|{re.escape(separator)})'
     comma = separator != "," and re.search(cell, text[:START], re.M) is not None
-    texts = [name for name in header if name in reading.texts(header)]
     how = {
         "sep": separator, "encoding": encoding, "decimal": "," if comma else ".", "header": None,
         "names": header, "skiprows": lines.line_num, "index_col": False, "low_memory": False,
         "skipinitialspace": True, "keep_default_na": False, "na_values": EMPTY,
-        "dtype": {name: str for name in texts},
+        "dtype": dict.fromkeys(texts(header), str),
     }  # fmt: skip
     try:
         with warnings.catch_warnings():

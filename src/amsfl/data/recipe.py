@@ -1,18 +1,13 @@
 # ruff: noqa: RUF012 (defaults of a NamedTuple, which nobody changes in place)
-"""How a table becomes numbers, as data: fitted once, kept with the model, applied to new rows alike.
-
-And what a user says about the columns of a table: to drop some, how to read others, what a gap is.
-"""
+"""How a table becomes numbers, as data: fitted once, kept with the model, applied to new rows alike."""
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from amsfl.core import UserError
 
 GAP = "(missing)"  # the category of a gap
-BUCKETS = 64  # of a hashed column
 NAMED = 12  # names in a sentence
 FORMS = {  # how text is read that may mean two things; 'year-first' needs no choice
     "decimal-point": "1234.5",
@@ -21,7 +16,7 @@ FORMS = {  # how text is read that may mean two things; 'year-first' needs no ch
     "month-first": "month/day/year",
     "year-first": "year-month-day",
 }
-READS = ("number", "date", "words", "hash", "keep", "drop", *list(FORMS)[:-1])
+READS = ("number", "date", "words", "keep", "drop", *list(FORMS)[:-1])
 
 Names = str | Sequence[str]
 
@@ -30,7 +25,7 @@ class ColumnRecipe(NamedTuple):
     """One column of a table. A number becomes (value - shift) / scale within limits."""
 
     name: str
-    read: str  # number, date (in days), words (a feature each), hash (a feature a bucket)
+    read: str  # number, date (in days), words (a feature each)
     form: str = ""  # of FORMS, where its training rows were text that needed one
     fill: float | None = None  # what stands for a number's gap; None: a gap is refused
     indicator: bool = False  # one more feature says where a number's gap was
@@ -54,8 +49,6 @@ class ColumnRecipe(NamedTuple):
     def features(self) -> tuple[str, ...]:
         if self.read == "words":
             return tuple(f"{self.name}={word}" for word in self.words)
-        if self.read == "hash":
-            return tuple(f"{self.name}#{bucket}" for bucket in range(BUCKETS))
         return (self.name, f"{self.name} missing") if self.indicator else (self.name,)
 
 
@@ -75,30 +68,21 @@ class Recipe(NamedTuple):
         return tuple(name for column in self.columns for name in column.features)
 
 
-@dataclass(frozen=True)
-class ColumnOptions:
-    """What the user says about the columns of a table; which of them are meant, only a table can say."""
+def read_as(drop: Names, columns: Names, known: Collection[str]) -> dict[str, str]:
+    """By the name of a column, how the user wants it read; which are meant, only a table can say.
 
-    drop: Names = ""  # as in 'a,b', or a list
-    columns: Names = ""  # how to read some, as in 'zip=words,code=hash'
-    missing: Names = ""  # words and numbers that mean a gap
-
-    @property
-    def gaps(self) -> tuple[str, ...]:
-        return tuple(map(whole, split_names(self.missing)))
-
-    def dropped(self, known: Collection[str]) -> tuple[str, ...]:
-        return split_names(self.drop, known)
-
-    def asked(self, known: Collection[str]) -> dict[str, str]:
-        """By the name of a column, how the user wants it read."""
-        asked = {}
-        for pair in split_names(self.columns, {f"{name}={how}" for name in known for how in READS}):
-            name, sign, how = (part.strip() for part in pair.rpartition("="))
-            if not sign or how not in READS:
-                raise UserError(f"--columns {pair!r} is not NAME=HOW with HOW one of {', '.join(READS)}.")
-            asked[name] = how
-        return asked | dict.fromkeys(self.dropped(known), "drop")
+    Args:
+        drop: As in 'a,b', or a list.
+        columns: As in 'zip=words,code=drop'.
+        known: The columns that there are.
+    """
+    asked = {}
+    for pair in split_names(columns, {f"{name}={how}" for name in known for how in READS}):
+        name, sign, how = (part.strip() for part in pair.rpartition("="))
+        if not sign or how not in READS:
+            raise UserError(f"--columns {pair!r} is not NAME=HOW with HOW one of {', '.join(READS)}.")
+        asked[name] = how
+    return asked | dict.fromkeys(split_names(drop, known), "drop")
 
 
 def split_names(names: Names, known: Collection[str] = ()) -> tuple[str, ...]:

@@ -4,13 +4,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
 
 from amsfl.core import UserError, nearest
 from amsfl.data import named
 from amsfl.data.dataset import Dataset
 from amsfl.data.nslkdd import NOTE, ROWS, TEST_ROWS, Unavailable, find_location, load_nslkdd, load_synth
-from amsfl.data.recipe import ColumnOptions, Names
+from amsfl.data.recipe import Names
 
 BY_NAME: dict[str, Callable[[str, float, int], Dataset]] = {  # by what stands behind a colon, hold-out, seed
     "nslkdd": load_nslkdd,
@@ -18,23 +17,13 @@ BY_NAME: dict[str, Callable[[str, float, int], Dataset]] = {  # by what stands b
     "digits": named.load_digits,
     "images-synth": named.load_images,
     "texts-synth": named.load_texts,
-    "synthetic": named.load_synthetic,
     "fashion-mnist": named.load_fashion,
 }
-WITH_ARGUMENT = ("synthetic", "fashion-mnist", "nslkdd")
+WITH_ARGUMENT = ("fashion-mnist", "nslkdd")
 TEXT_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
 TYPED_ENDINGS = (".parquet", ".feather", ".arrow", ".jsonl", ".ndjson", ".xlsx")
 ENDINGS = (*TEXT_ENDINGS, *TYPED_ENDINGS)
 HOLDOUT, SEED = 0.2, 0  # not the run's seed: all runs are judged on the same rows unless asked otherwise
-
-
-class DataSource(NamedTuple):
-    """One line of `amsfl data`."""
-
-    name: str
-    rows: int | None
-    what: str
-    where: str
 
 
 def load(
@@ -61,7 +50,7 @@ def load(
         seed: Of the split into training pool and hold-out.
         allow_synthetic: Whether made-up data may stand in for NSL-KDD.
         drop: Columns to leave out, as in `a,b` or a list.
-        columns: How to read some, as in `zip=words,code=hash`; the label as `number` or as `words`.
+        columns: How to read some, as in `zip=words,code=drop`; the label as `number` or as `words`.
         missing: Words and numbers that mean a gap, as in `-999,unclear`.
 
     Returns:
@@ -72,8 +61,7 @@ def load(
     if source.partition(":")[0] not in BY_NAME and is_table(source):
         from amsfl.data.table import load_table  # here: pandas is slow to import, and named data need none
 
-        options = ColumnOptions(drop, columns, missing)
-        return load_table(source, label, client_column, holdout, seed, options)
+        return load_table(source, label, client_column, holdout, seed, drop, columns, missing)
     if not is_named(source):
         what = "the folder has no tables, whose names" if Path(source).is_dir() else "its name must"
         hint = f"; {what} end in {', '.join(ENDINGS)}"
@@ -93,26 +81,24 @@ def load(
         return load_synth("", holdout, seed)._replace(note=note)
 
 
-def catalogue() -> list[DataSource]:
+def catalogue() -> list[tuple[str, int | None, str, str]]:
     """What there is, and where it was found or how to get it; downloads nothing.
 
     Returns:
-        One Source a line.
+        A line each: name, rows, what it is, where.
     """
     clothes = named.find_fashion()
     tokens = "rows of 32 made-up tokens, 4 classes, for --model transformer"
     own = "your table: what to predict in a column, perhaps a client column"
-    lines: list[tuple[str, int | None, str, str]] = [
+    return [
         ("nslkdd", 148_517, "intrusion detection, 122 features, 5 classes", find_location()),
         ("nslkdd-synth", ROWS + TEST_ROWS, "made-up traffic to the same schema", "generated"),
         ("digits", 1_797, "8 x 8 images, 10 classes", "embedded in scikit-learn"),
         ("images-synth", named.IMAGES, "made-up 28 x 28 images, 10 classes, for --model cnn", "generated"),
         ("texts-synth", named.TEXTS, tokens, "generated"),
-        ("synthetic:1,1", None, "FedProx's thirty sites, 60 features, 10 classes", "generated"),
         ("fashion-mnist", 70_000, "28 x 28 images of clothes, 10 classes", clothes),
         ("FILE.csv", None, own, "pass its path"),
     ]
-    return [DataSource(*line) for line in lines]
 
 
 def is_named(source: str) -> bool:

@@ -10,13 +10,11 @@ from amsfl.core import Combine, Transmit, UserError, listed
 from amsfl.core.records import Array, Json, JsonMapping
 from amsfl.data import Dataset, Frame
 from amsfl.data.dataset import label_scale, standardise
-from amsfl.data.recipe import ColumnOptions
 from amsfl.engines.models import Model
 from amsfl.methods import Method
 from amsfl.planning import Policy
 from amsfl.settings.definitions import OF_ROWS
 
-LABELS = ("label", "client_column")
 OF_TABLES = OF_ROWS - {"data"}
 
 
@@ -63,9 +61,7 @@ def table_of(settings: JsonMapping, given: Dataset | Frame | None) -> tuple[Json
         return rest, given  # type: ignore[return-value]  # check_dataset refuses all else
     from amsfl.data.table import load_table  # here: pandas is slow to import, and named data need none
 
-    settings_of_table = {key: rest.pop(key) for key in OF_TABLES if rest.get(key) is not None}
-    labels = {key: settings_of_table.pop(key) for key in LABELS if key in settings_of_table}
-    return rest, load_table(given, options=ColumnOptions(**settings_of_table), **labels)
+    return rest, load_table(given, **{key: rest.pop(key) for key in OF_TABLES if rest.get(key) is not None})
 
 
 def split_custom(

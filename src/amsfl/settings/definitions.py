@@ -73,7 +73,7 @@ class Training(BaseModel):
     drop: str = setting("", DATA)
     """columns of a table to leave out, with commas between"""
     columns: str = setting("", DATA)
-    """how columns are read, as in zip=words,id=keep, label=number; or date, hash, drop, day-first"""
+    """how columns are read, as in zip=words,id=keep, label=number; or date, drop, day-first"""
     missing: str = setting("", DATA)
     """words and numbers of a table that mean a gap, as in -999,unclear"""
     partition: str = setting("auto", DATA, "trial")

@@ -216,14 +216,14 @@ def holds_words(X: Any) -> bool:
 
 def as_table(X: Any, recipe: Recipe | None = None, names: tuple[str, ...] = ()) -> "RawTable":
     """Raw columns; those of an array or a list are called as in training, by their place."""
-    from amsfl.data.read_table import by_recipe, read_table
+    from amsfl.data.read_table import read_rows, read_table
 
     if not hasattr(X, "columns") and type(X) is not dict:
         rows = np.array(X, object) if isinstance(X, list) else X
         if rows.ndim != 2 or (recipe and rows.shape[1] != len(names)):
             raise ValueError(f"X has shape {rows.shape}; the model takes [rows, {len(names)}], or a frame.")
         X = dict(zip(names or [f"x{place}" for place in range(rows.shape[1])], rows.T, strict=True))
-    return read_table(X, by_recipe(recipe) if recipe else None)
+    return read_rows(X, recipe) if recipe else read_table(X)
 
 
 def site_of_rows(rows: Array, groups: Any) -> tuple[Array | None, tuple[str, ...]]:
