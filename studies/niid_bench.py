@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import amsfl
 from amsfl.engines.models import Model
 
-FEDAVG = {"method": "fedavg", "lr": 0.01, "client_momentum": 0.9, "weight_decay": 1e-5}
-BOTH = {"data": "fashion-mnist", "clients": 10, "profile": "uniform", "batch": 64, "details": False}
+FEDAVG = {"method": "fedavg", "lr": 0.01, "client_optimizer": "momentum:0.9,decay:1e-5"}
+BOTH = {"data": "fashion-mnist", "clients": 10, "profile": "uniform", "batch": 64, "details": ""}
 SHAPES = ((5, 5, 1, 6), (5, 5, 6, 16), (256, 120), (120, 84), (84, 10))
 ROUNDS = 50
 

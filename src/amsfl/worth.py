@@ -60,15 +60,6 @@ class ContributionLedger(NamedTuple):
     weights: Array  # shares of all rows, their sum is 1
 
 
-class RoundParts(NamedTuple):
-    """What a round's move was made of, [cohort, ...]."""
-
-    cohort: Array  # client numbers; who had two results taken is in it twice
-    counts: Array  # how much each delta counted
-    deltas: Array
-    path: Array  # lr times steps; NaN where nobody knows
-
-
 def open_ledger(weights: Array, dim: int, dtype: Any = np.float32) -> ContributionLedger:
     shares = np.asarray(weights, float)
     parts = np.zeros((len(KEPT), len(shares), dim), dtype)
@@ -98,27 +89,33 @@ def _copied(ledger: ContributionLedger) -> ContributionLedger:
     return ContributionLedger(*(part.copy() for part in ledger))
 
 
-def enter(ledger: ContributionLedger, work: RoundParts, move: Array) -> ContributionLedger:
-    """The ledger after a round in which the server moved its model by `move`; the old one is gone."""
-    deltas = np.asarray(work.deltas, ledger.parts.dtype)
-    counts = np.asarray(work.counts, deltas.dtype)
+def enter(
+    ledger: ContributionLedger, cohort: Array, counts: Array, deltas: Array, path: Array, move: Array
+) -> ContributionLedger:
+    """The ledger after a round in which the server moved its model by `move`; the old one is gone.
+
+    Of the cohort's clients (who had two results taken is in it twice) how much each delta counted, the
+    deltas, and lr times steps, NaN where nobody knows.
+    """
+    deltas = np.asarray(deltas, ledger.parts.dtype)
+    counts = np.asarray(counts, deltas.dtype)
     whole = np.einsum("c,cd->d", counts, deltas)
     along, again = _shares_of(move, whole, ledger.move)
     if not np.isfinite(along + again):  # a lost model has no parts
         return ledger
     squares = np.einsum("cd,cd->c", deltas, deltas)
-    parts = along * counts * _shorter(ledger, work.cohort, np.sqrt(squares)).astype(deltas.dtype)
+    parts = along * counts * _shorter(ledger, cohort, np.sqrt(squares)).astype(deltas.dtype)
     ledger.last[...] *= again
-    for who, part, delta in zip(work.cohort, parts, deltas, strict=True):
+    for who, part, delta in zip(cohort, parts, deltas, strict=True):
         ledger.last[who] += part * delta
     ledger.move[...] = move
     ledger.parts[...] *= KEPT.astype(deltas.dtype)[:, None, None]
     ledger.parts[...] += ledger.last
-    np.add.at(ledger.squares, work.cohort, squares)
-    pull = -np.expm1(-np.asarray(work.path, float))
+    np.add.at(ledger.squares, cohort, squares)
+    pull = -np.expm1(-np.asarray(path, float))
     known = np.isfinite(pull)
-    np.add.at(ledger.pulls, work.cohort, np.where(known, pull, 0.0))
-    np.add.at(ledger.rounds, work.cohort, known)
+    np.add.at(ledger.pulls, cohort, np.where(known, pull, 0.0))
+    np.add.at(ledger.rounds, cohort, known)
     return ledger
 
 

@@ -46,13 +46,8 @@ def test_from_nothing_to_predictions(tmp_path, monkeypatch) -> None:
     assert "amsfl run --data visits.csv --label readmitted" in said
     for name, content in messy(900).items():  # as it was written, and shorter
         (tmp_path / name).write_bytes(content)
-<<<<<<< HEAD
     trained = call("run visits.csv --label readmitted --model softmax --rounds 6 --engine loop --verbose")
-    for part in ("left out: visit_id", "read as date: admitted, born", "read as hash: diagnosis", "Ghent"):
-=======
-    trained = call("run --data visits.csv --label readmitted --model softmax --rounds 6 --engine loop --verbose")
     for part in ("left out: visit_id", "read as date: admitted, born", "diagnosis", "Ghent"):
->>>>>>> 03329c76 (Tables: one reader and one encoder, of NSL-KDD's files, too; the 64 commonest words in place of hashed ones; labels beside tables; five records and synthetic:A,B go)
         assert part in trained.stderr
     gaps = [line for line in trained.stderr.splitlines() if "gaps in" in line]
     assert len(gaps) == 1 and gaps[0].count("gaps in") == 9, "one line for all of them"

@@ -14,7 +14,6 @@ from amsfl.core import UserError, Verdict
 from amsfl.record import Checkpoint, RoundRecord
 from amsfl.worth import (
     EXACT,
-    RoundParts,
     all_coalitions,
     as_arrays,
     coalition_models,
@@ -76,8 +75,8 @@ def test_one_round_of_fedavg_against_brute_force():
     rng = np.random.default_rng(1)
     weights, deltas, first = np.array([0.5, 0.2, 0.3]), rng.normal(size=(3, 4)), rng.normal(size=4)
     move = weights @ deltas
-    work = RoundParts(np.arange(3), weights, deltas, np.ones(3))
-    ledger = enter(open_ledger(weights, 4, float), work, move)
+    work = np.arange(3), weights, deltas, np.ones(3)
+    ledger = enter(open_ledger(weights, 4, float), *work, move)
     members = all_coalitions(3)
     for some, model in zip(members, coalition_models(ledger, first + move, first, members), strict=True):
         share = weights * some
@@ -97,7 +96,7 @@ def test_what_is_left_of_a_difference():
         own = rng.normal(size=3)
         deltas = np.stack([own, np.roll(own, 1)])
         move = weights @ deltas
-        ledger, model = enter(ledger, RoundParts(np.arange(2), weights, deltas, path), move), model + move
+        ledger, model = enter(ledger, np.arange(2), weights, deltas, path, move), model + move
         sums = {keep: keep * part + deltas[0] - move for keep, part in sums.items()}
     alone = coalition_models(ledger, model, 0 * model, np.array([[True, False]]))[0]
     np.testing.assert_allclose(alone, model + 0.75 * sums[0.4] + 0.25 * sums[0.0], atol=1e-9)
@@ -105,8 +104,8 @@ def test_what_is_left_of_a_difference():
 
 def test_what_is_not_the_uploads_is_everybodys():
     """A server that moves twice as far and aside: parts are twice as large, and aside goes to every model."""
-    parts = RoundParts(np.arange(2), np.full(2, 0.5), np.array([[1.0, 0.0], [3.0, 0.0]]), np.ones(2))
-    ledger = enter(open_ledger(np.ones(2), 2, float), parts, np.array([4.0, 5.0]))
+    parts = np.arange(2), np.full(2, 0.5), np.array([[1.0, 0.0], [3.0, 0.0]]), np.ones(2)
+    ledger = enter(open_ledger(np.ones(2), 2, float), *parts, np.array([4.0, 5.0]))
     models = coalition_models(ledger, np.array([4.0, 5.0]), np.zeros(2), all_coalitions(2))
     np.testing.assert_allclose(models, [[0, 0], [2, 5], [6, 5], [4, 5]], atol=1e-12)
 
@@ -118,7 +117,7 @@ def test_twins_are_alike_and_a_silent_client_pulls_nothing_back():
     sent, noise = np.stack([mine, mine, other, 0 * other]), np.array([[0.1], [0.1], [0.1], [0.0]])
     for _ in range(20):
         deltas = sent + noise * rng.normal(size=(4, 50))
-        ledger = enter(ledger, RoundParts(np.arange(4), np.full(4, 0.25), deltas, np.ones(4)), deltas.mean(0))
+        ledger = enter(ledger, np.arange(4), np.full(4, 0.25), deltas, np.ones(4), deltas.mean(0))
     assert twins(ledger) == [1, 0, None, None]
     way = 20 * sent.mean(0)
     silent = coalition_models(ledger, way, 0 * way, np.eye(4, dtype=bool))[3]
@@ -132,7 +131,7 @@ def test_a_ledger_goes_where_the_judge_sends_the_server():
     def after(ledger, rounds):
         for _ in range(rounds):
             deltas = rng.normal(size=(3, 4))
-            ledger = enter(ledger, RoundParts(np.arange(3), weights, deltas, np.ones(3)), deltas.mean(0))
+            ledger = enter(ledger, np.arange(3), weights, deltas, np.ones(3), deltas.mean(0))
         return ledger
 
     own, best = judged(after(open_ledger(weights, 4, float), 10), None, Verdict.BETTER)

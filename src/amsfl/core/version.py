@@ -1,8 +1,3 @@
-"""Which amsfl this is."""
+"""Which amsfl this is: pyproject.toml reads it here."""
 
-from importlib.metadata import PackageNotFoundError, version
-
-try:
-    VERSION = version("amsfl")
-except PackageNotFoundError:  # a source tree on the path, not installed
-    VERSION = "0.1.0"
+VERSION = "0.1.0"

@@ -241,20 +241,11 @@ def _encoding(path: str, content: bytes) -> tuple[str, list[str]]:
 
 def _read_excel(path: str) -> pd.DataFrame:
     """The first sheet; its own rows are the index."""
-    load_workbook = need("openpyxl", "excel", f"Reading {path}").load_workbook
-    book = load_workbook(path, read_only=True, data_only=True)
-    try:
-        book.worksheets[0].reset_dimensions()
-        numbered = enumerate(book.worksheets[0].iter_rows(values_only=True), 1)
-        filled = {line: row for line, row in numbered if any(cell is not None for cell in row)}
-    finally:
-        book.close()
-    (_, head), *rows = [*filled.items()] or [(0, ())]
-    width = max(map(len, filled.values()), default=0)
-    wide = [[*row, *[None] * (width - len(row))] for _, row in rows]
-    header = ["" if name is None else str(name) for name in (*head, *[None] * (width - len(head)))]
-    index = pd.Index([line for line, _ in rows], name="row")
-    return pd.DataFrame(wide, index=index, columns=header, dtype=object)
+    need("openpyxl", "excel", f"Reading {path}")
+    sheet = pd.read_excel(path, header=None, dtype=object, keep_default_na=False)
+    sheet.index = pd.RangeIndex(1, 1 + len(sheet), name="row")
+    filled = sheet[(sheet != "").any(axis=1)]
+    return filled if filled.empty else filled.iloc[1:].set_axis(map(str, filled.iloc[0]), axis=1)
 
 
 def _read_json_lines(path: str) -> pd.DataFrame:

@@ -65,12 +65,10 @@ class Graph:
         for part in model.layers:
             if part.kind == "keep":
                 kept = value
+            elif part.kind == "add":
+                value = self.add("Add", value, kept)
             else:
-                value = (
-                    self.add("Add", value, kept)
-                    if part.kind == "add"
-                    else NODES[part.kind](self, part, value)
-                )
+                value = NODES[part.kind](self, part, value)
         if model.classes:
             self.add("Softmax", self.add("Identity", value, made="logits"), made="probabilities", axis=1)
             made_of = {name: (types.FLOAT, len(model.classes)) for name in ("logits", "probabilities")}

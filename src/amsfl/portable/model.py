@@ -71,7 +71,7 @@ class PortableModel(NamedTuple):
         """
         from amsfl.data.read_table import read_rows
 
-        return read_rows(rows, self.recipe or self._features_as_they_are())
+        return read_rows(rows, self.columns)
 
     def encode(self, rows: Any) -> Array:
         """Features of raw rows: what the network takes.
@@ -84,7 +84,7 @@ class PortableModel(NamedTuple):
         """
         from amsfl.data.features import encode, other_scale, unfamiliar_cells
 
-        recipe, by_place = self.recipe or self._features_as_they_are(), is_array(rows)
+        recipe, by_place = self.columns, is_array(rows)
         if by_place:
             rows, names = np.asarray(rows), [column.name for column in recipe.columns]
             if rows.ndim != 2 or rows.shape[1] != len(names):
@@ -103,8 +103,10 @@ class PortableModel(NamedTuple):
             warnings.warn(line, Remark, stacklevel=4)  # of whoever asks for predictions
         return x
 
-    def _features_as_they_are(self) -> Recipe:
-        return Recipe(tuple(ColumnRecipe(name, "number") for name in self.features))
+    @property
+    def columns(self) -> Recipe:
+        """How raw rows are read; without a recipe they are features already."""
+        return self.recipe or Recipe(tuple(ColumnRecipe(name, "number") for name in self.features))
 
     def logits(self, rows: Any) -> Array:
         """The network's outputs.
@@ -286,31 +288,30 @@ def check_layers(layers: tuple[LayerSpec, ...], tensors: Tensors) -> None:
 def model_card(model: PortableModel) -> str:
     """In Markdown; names from data stand in code marks, so that they mean nothing to it."""
     about, best, score = model.about, model.about.get("best"), str(model.about.get("score", "accuracy"))
-    texts = {split: describe_scores(scores) for split, scores in (about.get("metrics") or {}).items()}
-    flattered = "chosen on the very rows it is scored by, so a little flattered"
+    numbers = sum(part.size for part in model.tensors.values())
     lines = [
-        f"# {_code(about.get('title', 'A model'))} on {_code(about.get('data', 'unknown data'))}",
-        "",
-        f"Trained by amsfl {about.get('version', '')} with federated clients, whose rows are not in it.",
-        "",
+        f"# {_code(about.get('title', 'A model'))} on {_code(about.get('data', 'unknown data'))}\n",
+        f"Trained by amsfl {about.get('version', '')} with federated clients, whose rows are not in it.\n",
         *([_predicts(model), f"- features: {len(model.features)}"] if model.layers else []),
-        f"- network: {_code(about.get('model', 'own'))}, "
-        f"{sum(part.size for part in model.tensors.values()):,} numbers",
+        f"- network: {_code(about.get('model', 'own'))}, {numbers:,} numbers",
         f"- rounds: {about.get('rounds')}; clients: {about.get('clients')}",
-        *[f"- the last round, {_code(split)}: {text}" for split, text in texts.items() if text],
     ]
+    for split, scores in (about.get("metrics") or {}).items():
+        if text := describe_scores(scores):
+            lines.append(f"- the last round, {_code(split)}: {text}")
     if best:
+        title = score if score.replace("-", "").replace(" ", "").isalnum() else _code(score)  # f1 of a class
         lines.append(
-            f"- the best round was {best['round']}, hold-out {_plain(score)} {best['score']:.4g}: {flattered}"
+            f"- the best round was {best['round']}, hold-out {title} {best['score']:.4g}: chosen on the very "
+            "rows it is scored by, so a little flattered"
         )
     lines += [f"- {note}" for note in about.get("notes", []) if note]
     if model.recipe is not None:
-        lines.append(
-            f"- takes raw columns: {listed([_code(each.name) for each in model.recipe.columns], 100)}"
-        )
-    lines += ["", "## How to use it", ""]
+        names = listed([_code(each.name) for each in model.recipe.columns], 100)
+        lines.append(f"- takes raw columns: {names}")
     chances = ', model.predict_proba("new.csv")' if model.classes else ""
-    return "\n".join([*lines, USE.format(chances=chances) if model.layers else OWN])
+    use = USE.format(chances=chances) if model.layers else OWN
+    return "\n".join([*lines, f"\n## How to use it\n\n{use}"])
 
 
 def _predicts(model: PortableModel) -> str:
@@ -324,8 +325,3 @@ def _predicts(model: PortableModel) -> str:
 def _code(text: Any) -> str:
     clean = "".join(c if c.isprintable() else "?" for c in str(text)).replace("`", "'")
     return f"`{clean}`"
-
-
-def _plain(text: str) -> str:
-    """A score's title; one of a class holds a name from data."""
-    return text if text.replace("-", "").replace(" ", "").isalnum() else _code(text)

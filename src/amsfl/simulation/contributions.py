@@ -35,7 +35,7 @@ def follow(setup: RunSetup, trial: TrialState, plan: TrialPlan, result: RoundRes
         counts = np.array(result.mix) if result.mix else setup.weights[index, jobs["client"]]
         uploads, path = result.deltas, jobs["lr"] * jobs["steps"]
         assert uploads is not None  # engines keep them where there is a ledger
-        own = worth.enter(own, worth.RoundParts(jobs["client"], counts, uploads, path), trial.vectors.step)
+        own = worth.enter(own, jobs["client"], counts, uploads, path, trial.vectors.step)
     trial.ledger = own
 
 

@@ -42,7 +42,7 @@ def begin_round(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> list[Wor
     versions, begin = np.unique(jobs["version"], return_inverse=True)
     from_ = Models(*map(np.stack, zip(*(models[each] for each in versions.tolist()), strict=True)))
     shares = None  # how much each upload counts, where their sum is all that the server needs
-    one_by_one = config.local_accuracy or config.worth or protocol.compares_uploads(method)
+    one_by_one = {"models", "worth"} & {*config.details.split(",")} or protocol.compares_uploads(method)
     if not one_by_one and (jobs["version"] == plan.version).all():
         shares = np.asarray(method.arithmetic.mix(*_weights_and_steps(setup, trial, plan)))
     turns = np.zeros(len(jobs), int)
