@@ -108,7 +108,7 @@ class Result(NamedTuple):
 
         clients = self.summary.worth.get("clients")
         if not clients:
-            raise UserError("This run has no ledger of contributions; run it with details=\"scores,worth\".")
+            raise UserError('This run has no ledger of contributions; run it with details="scores,worth".')
         rows = [
             {
                 "client": each["name"],
