@@ -23,7 +23,6 @@ NOT_OF_STUDIES = (
     "method",
     "options",
     "stop_at_target",
-    "details",
     "checkpoint_every",
 )
 Trials = Annotated[

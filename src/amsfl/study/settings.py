@@ -26,7 +26,6 @@ ELSEWHERE = {  # settings of a run that stand in another place of a study's file
     "method": "an entry names its method",
     "seed": "a study's stands at the top of its file",
     "checkpoint_every": "a study keeps whole trials",
-    "details": "every study has scores, and models where all clients come in",
 } | dict.fromkeys(FOR_ALL, "it is the same in every study")
 
 
@@ -50,8 +49,8 @@ class Study(NamedTuple):
         own = {"method": entry, **self.methods[entry]}
         config = make_config(self.run | own | self.own(entry).names() | FOR_ALL | {"seed": self.seed})
         whole = whole_rounds(config, method_of(config, self.own(entry)))
-        every = "scores,models" if whole else "scores"
-        return config.model_copy(update={"details": every})
+        also = ["models"] if whole else []  # every study has them where all clients come in
+        return config.model_copy(update={"details": ",".join(filter(None, [config.details, *also]))})
 
 
 def read_study(file: str | Path) -> Study:
