@@ -152,11 +152,11 @@ def test_dates_identifiers_words_and_commas(tmp_path: Path) -> None:
     assert data.recipe is not None and list(data.recipe.left_out) == ["id"]
     assert (found["born"].read, found["born"].form) == ("date", "day-first")
     assert (found["seen"].read, found["seen"].form) == ("date", "")
-    assert found["weight"].read == "number" and found["code"].read == "hash"
+    assert found["weight"].read == "number" and len(found["code"].words) == 64
     assert (found["price"].form, found["price"].shift) == ("decimal-comma", pytest.approx(1100, abs=15))
     assert data.x.shape[1] == len(data.features) == 4 + 64
     said = "\n".join(describe(data))
-    for part in ("identifier", "different words, hashed", "decimal commas", "day.month.year", "0.500"):
+    for part in ("identifier", "the 64 commonest count", "decimal commas", "day.month.year", "0.500"):
         assert part in said
     chosen = load(path, columns="code=words,id=keep", drop="born, seen")
     assert len(columns_of(chosen)["code"].words) > 64 and "id" in chosen.features
@@ -498,7 +498,7 @@ def test_every_file_is_read_by_its_own_marks(tmp_path: Path) -> None:
     assert found["v"].shift == pytest.approx(1, abs=0.2) and found["day"].read == "date"
     assert found["day"].shift == pytest.approx(19723 + 180, abs=20) and found["e"].indicator
     sheet(tmp_path / "c.csv", "v,day,e,y", *(f"w{i % 3},2024-01-31,1,{i % 2}" for i in range(80)))
-    assert columns_of(load(str(tmp_path), label="y"))["v"].read == "hash"  # words somewhere, so everywhere
+    assert columns_of(load(str(tmp_path), label="y"))["v"].read == "words"  # somewhere, so everywhere
 
 
 def test_a_client_column_that_names_no_clients_can_be_dropped() -> None:
