@@ -1,6 +1,7 @@
 """The command line itself: help by topic, a version, suggestions, names in any case, a table as argument."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -21,14 +22,14 @@ def call(tmp_path, monkeypatch):
 
 
 def test_the_first_page_of_a_command_has_the_ten_that_people_use_first(call):
-    for name in ("run", "compare"):
-        few, all_ = call(name, "--help").stdout, call(name, "--help-all").stdout
-        for kind, page in ((few, "few"), (all_, "all")):
-            assert ("--rounds" in kind) and ("--client-optimizer" in kind) == (page == "all"), (name, page)
-        own = {"run": "--out --config --force --track --verbose --json"}.get(name, "")
-        shown = {word for word in few.split() if word.startswith("--") and word not in own.split()}
-        if name == "run":
-            assert len(shown - {"--help-all"}) == 9, shown  # and --out
+    for name in ("run", "compare", "sweep", "forecast", "deploy"):
+        few, all_ = (
+            set(re.findall(r"│ [* ]*(--[\w-]+)", call(name, page).stdout))
+            for page in ("--help", "--help-all")
+        )
+        assert len(few) == 10 and {"--rounds", "--data"} < few, (name, few)
+        assert few < all_ and all(all_ & set(names) for names, _, flag in parameters(name) if flag), name
+        assert "--help-all" in call(name, "--help").stdout
 
 
 def test_every_argument_says_what_it_is():

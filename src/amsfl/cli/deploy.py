@@ -29,28 +29,34 @@ def deploy(
         Path | None, Parameter(help="leave a whole Flower project in this folder, and run nothing")
     ] = None,
     run_config: Annotated[
-        str, Parameter(help="keys of the app's run-config, as flwr run takes them: 'name=\"text\" k=1'")
+        str,
+        Parameter(help="keys of the app's run-config, as flwr run takes them: 'name=\"text\" k=1'"),
+        flags.RARE,
     ] = "",
-    slowdowns: Annotated[str, Parameter(help="how many times slower each client is, as in 1,2,4,8,2")] = "",
+    slowdowns: Annotated[
+        str, Parameter(help="how many times slower each client is, as in 1,2,4,8,2"), flags.RARE
+    ] = "",
     step_seconds: Annotated[
         float,
         Parameter(
             validator=Number(gte=0, lte=3600), help="seconds that a step of the fastest client takes at least"
         ),
+        flags.RARE,
     ] = 0.0,
-    out: Annotated[Path, Parameter(help="folder of the record")] = Path("runs/deploy"),
-    resume: Annotated[bool, Parameter(help="continue from the folder's last round")] = False,
-    force: Annotated[bool, Parameter(help="replace a run that the folder holds")] = False,
-    track: Track = "",
-    log: Annotated[str, Parameter(help="how rounds are printed: text or json")] = "text",
+    out: Annotated[Path, Parameter(help="folder of the record"), flags.RARE] = Path("runs/deploy"),
+    resume: Annotated[bool, Parameter(help="continue from the folder's last round"), flags.RARE] = False,
+    force: Annotated[bool, Parameter(help="replace a run that the folder holds"), flags.RARE] = False,
+    track: Annotated[Track, flags.RARE] = "",
+    log: Annotated[str, Parameter(help="how rounds are printed: text or json"), flags.RARE] = "text",
     metrics_port: Annotated[
         int,
         Parameter(
             validator=Number(gte=0, lte=65535),
             help="the server's numbers for Prometheus, on loopback; 0: none",
         ),
+        flags.RARE,
     ] = 0,
-    as_json: AsJson = False,
+    as_json: Annotated[AsJson, flags.RARE] = False,
 ) -> None:
     """Train on a table through Flower's own messages, in this process; or run a Flower app of your own.
 

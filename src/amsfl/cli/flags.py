@@ -28,6 +28,8 @@ GROUPS = {  # of --help: those that most people need first, then a command's own
 }
 TableFile = Annotated[str, Parameter(help="a table to train on, as --data FILE; several: one a site")]
 ALL = "--help-all"  # shows every flag, --help those that most people need
+MORE = "\n\n    --help-all shows every flag.\n"
+RARE = Parameter(show=False)  # of a command's own flag that --help leaves to --help-all
 
 
 def takes(
@@ -54,9 +56,11 @@ def takes(
 
     def decorate(command: Command) -> Command:
         own = [each for each in inspect.signature(command).parameters.values() if each.name != "settings"]
+        whole = [each.replace(annotation=_shown(each.annotation)) for each in own]
 
         def show(every: bool) -> None:
             """What --help shows from now on: every flag, or those that most people need."""
+            typed.__doc__ = f"{command.__doc__}{'' if every else MORE}"
             flags = [
                 inspect.Parameter(
                     name,
@@ -68,7 +72,9 @@ def takes(
                 )
                 for name, (field, known) in fields.items()
             ]
-            typed.__signature__ = inspect.Signature([*own, *flags])  # type: ignore[attr-defined]
+            shown = [*(whole if every else own), *flags]
+            typed.__annotations__ = {each.name: each.annotation for each in shown}
+            typed.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
 
         @functools.wraps(command)
         def typed(*words: Any, **values: Any) -> None:
@@ -117,6 +123,12 @@ def merged(base: JsonMapping, flags: JsonMapping) -> Json:
         old = settings.get(key)
         settings[key] = {**old, **value} if isinstance(old, dict) and isinstance(value, dict) else value
     return settings
+
+
+def _shown(annotation: Any) -> Any:
+    """A rare flag's as any other's."""
+    kind, *marks = get_args(annotation)
+    return Annotated[kind, *(mark for mark in marks if mark is not RARE)]
 
 
 def _annotation(name: str, field: FieldInfo, other: str | None, show: bool) -> Any:

@@ -37,18 +37,21 @@ def forecast(
         Parameter(
             help="round ends to try, as in all,quorum:3,buffer:2; by default three by the number of sites"
         ),
+        flags.RARE,
     ] = "",
     steps: Annotated[
-        str, Parameter(help="local steps to try, where a method does not plan them")
+        str, Parameter(help="local steps to try, where a method does not plan them"), flags.RARE
     ] = "5,20,50",
     rates: Annotated[
-        str, Parameter(name="--lrs", help="learning rates to try, where a method does not set its own")
+        str,
+        Parameter(name="--lrs", help="learning rates to try, where a method does not set its own"),
+        flags.RARE,
     ] = "0.05,0.2,0.5",
     trials: Annotated[int, Parameter(validator=Number(gte=1, lte=100), help="seeds of each")] = 3,
     out: Annotated[Path, Parameter(help="folder of the forecast; what is in it is not run again")] = Path(
         "results/forecast"
     ),
-    as_json: AsJson = False,
+    as_json: Annotated[AsJson, flags.RARE] = False,
 ) -> None:
     """Say which method, round end and steps would reach a target soonest at these sites, by simulation.
 

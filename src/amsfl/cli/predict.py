@@ -169,13 +169,17 @@ def export(
     run: Run,
     /,
     *,
-    to: Annotated[str, Parameter(help="torch, onnx or sklearn")],
+    to: Annotated[str, Parameter(help="the library: torch, onnx or sklearn")] = "",
     out: Annotated[Path | None, Parameter(help="folder; RUN/export-FORMAT by default")] = None,
     which: Which = "auto",
 ) -> None:
     """Write a run's model for another library, with what loads it there."""
     from amsfl import portable
+    from amsfl.portable.export import FORMATS
     from amsfl.portable.export import export as write
+
+    if not to:
+        raise UserError(f"Say which library the model is for: --to {', '.join(FORMATS)}.")
 
     where = out or run / f"export-{to}"
     made = write(portable.load(run, which), to, where)

@@ -36,17 +36,14 @@ def run(
         Parameter(help="folder of the record; a new one under runs/ by default", group=flags.MOST_USED),
     ] = None,
     config: Annotated[
-        Path | None, Parameter(help="a TOML file with the same settings; flags override it")
+        Path | None, Parameter(help="a TOML file with the same settings; flags override it"), flags.RARE
     ] = None,
-    force: Annotated[bool, Parameter(help="overwrite a run in that folder")] = False,
-    track: Track = "",
-    verbose: Verbose = False,
-    as_json: AsJson = False,
+    force: Annotated[bool, Parameter(help="overwrite a run in that folder"), flags.RARE] = False,
+    track: Annotated[Track, flags.RARE] = "",
+    verbose: Annotated[Verbose, flags.RARE] = False,
+    as_json: Annotated[AsJson, flags.RARE] = False,
 ) -> None:
-    """Train one federated model on a virtual clock and leave a record of every round.
-
-    --help-all shows every setting.
-    """
+    """Train one federated model on a virtual clock and leave a record of every round."""
     from amsfl import simulation
     from amsfl.cli.progress import watching
 

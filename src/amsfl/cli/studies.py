@@ -70,19 +70,18 @@ def compare(
     *files: flags.TableFile,
     methods: Methods = None,
     trials: Trials = None,
-    config: Config = None,
-    out: Out = Path("results/compare"),
-    tune: Tune = "quick",
-    part: Part = "",
-    force: Force = False,
-    track: Track = "",
-    quiet: Quiet = False,
+    config: Annotated[Config, flags.RARE] = None,
+    out: Annotated[Out, flags.RARE] = Path("results/compare"),
+    tune: Annotated[Tune, flags.RARE] = "quick",
+    part: Annotated[Part, flags.RARE] = "",
+    force: Annotated[Force, flags.RARE] = False,
+    track: Annotated[Track, flags.RARE] = "",
+    quiet: Annotated[Quiet, flags.RARE] = False,
 ) -> None:
     """Compare methods on your own data; writes a report that says which to use.
 
     Before the trials, learning rate and steps are searched for every method that needs them (--tune).
-    Settings that are not given are those of the study's file; trial k has the seed plus k. --help-all shows
-    every setting.
+    Settings that are not given are those of the study's file; trial k has the seed plus k.
 
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """

@@ -27,7 +27,7 @@ def sweep(
     out: Annotated[Path, Parameter(help="folder that keeps finished runs, and sweep.csv")] = Path(
         "results/sweep"
     ),
-    as_json: AsJson = False,
+    as_json: Annotated[AsJson, flags.RARE] = False,
 ) -> None:
     """Run every combination of some settings: a table with one row a run, and the best of every method.
 

@@ -50,11 +50,9 @@ EXTRAS = {  # of amsfl, by the package that is missing
     "mlflow": "mlflow",
     "onnx": "export",
     "openpyxl": "excel",
-    "peft": "lora",
     "pyarrow": "parquet",
     "tensorboard": "tensorboard",
     "torch": "torch",
-    "transformers": "lora",
     "wandb": "wandb",
 }
 

@@ -24,7 +24,7 @@ INNER = "amsfl/"  # before names of values within the graph
 def export(model: PortableModel, to: str, where: Path) -> list[str]:
     """Write the folder; the names of its files."""
     if to not in FORMATS:
-        raise UserError(f"Unknown format {to!r}{nearest(to, FORMATS)}.")
+        raise UserError(f"No library {to!r} is known here{nearest(to, FORMATS)}: --to {', '.join(FORMATS)}.")
     if not model.layers:
         raise UserError(
             "This model is a network of the user's own, which amsfl cannot write for others; its numbers "

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+__all__ = ["write"]
+
 
 def __getattr__(name: str) -> Any:
     if name == "write":  # pandas takes half a second to import, which sentences of a run do without
