@@ -28,7 +28,6 @@ from amsfl.flower import (
     serve,
     task,
 )
-from amsfl.flower import measured as measured_module
 from amsfl.flower.jax_trainer import NAME, one_array, program
 
 DIGITS = data.load("digits")
@@ -120,7 +119,7 @@ def test_plain_numpy_is_one_of_them() -> None:
 def test_a_reading_around_a_loop_of_ones_own_times_the_loop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now=0.0)
     clock.perf_counter = lambda: clock.now
-    monkeypatch.setattr(measured_module, "time", clock)
+    monkeypatch.setattr(task, "time", clock)
     scale = [1.0]
 
     def gradient() -> Any:

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from amsfl.flower.corrections import FedDyn, Scaffold
     from amsfl.flower.in_process import InProcessGrid
     from amsfl.flower.jax_trainer import Shard, jax_client
-    from amsfl.flower.measured import Measured
     from amsfl.flower.round_grid import RoundGrid
     from amsfl.flower.scores import evaluator
     from amsfl.flower.serving import merged, serve, server_app
     from amsfl.flower.shards import Splits
     from amsfl.flower.site_policy import site_policy_mod
     from amsfl.flower.strategy import AMSFL
+    from amsfl.flower.task import Measured
     from amsfl.flower.torch_trainer import torch_arrays, torch_client, torch_loop_client
 
 _PLACES = {
@@ -25,7 +25,7 @@ _PLACES = {
     "corrections": ("FedDyn", "Scaffold"),
     "in_process": ("InProcessGrid",),
     "jax_trainer": ("Shard", "jax_client"),
-    "measured": ("Measured",),
+    "task": ("Measured",),
     "round_grid": ("RoundGrid",),
     "scores": ("evaluator",),
     "serving": ("merged", "serve", "server_app"),

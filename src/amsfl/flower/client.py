@@ -14,73 +14,39 @@ from flwr.clientapp import ClientApp
 
 from amsfl.core import RowPrivacy, UserError
 from amsfl.flower import private_steps
-from amsfl.flower.measured import fading
 from amsfl.flower.privacy_ledger import SiteLedger
 from amsfl.flower.site_policy import logged, site_policy
-from amsfl.flower.task import LocalTask, NoMoreData
+from amsfl.flower.task import LocalTask, NoMoreData, fading
 
 FlatVector = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Trainer:
-    """What a client brings. Those that compute flat gradients are a GradientTrainer."""
+    """What a client brings: rows, a model and how it is trained; the rest may be left out. Those that compute
+    flat gradients are a GradientTrainer; what one needs for privacy, private_steps.py says."""
 
     rows: int  # how many it trains on: its weight
 
     def load(self, arrays: ArrayRecord, task: LocalTask) -> None:
-        """Take the model; a UserError where it is not this client's. No row is looked at.
-
-        Args:
-            arrays: As they were sent.
-            task: What is asked.
-        """
+        """Take the model; a UserError where it is not this client's. No row is looked at."""
         raise NotImplementedError
 
     def train(self, task: LocalTask) -> Mapping[str, float]:
-        """Take the steps.
-
-        Args:
-            task: What is asked: `for step in task` is as many as there are to be.
-
-        Returns:
-            What the server should know besides: `fading`, metrics of one's own.
-        """
+        """Take the steps, `for step in task`; what the server should know besides: `fading`, metrics of one's
+        own."""
         raise NotImplementedError
 
     def arrays(self) -> ArrayRecord:
-        """The model as it is now.
-
-        Returns:
-            The same names, shapes and types as came.
-        """
-        raise NotImplementedError
-
-    def private_step(self, gradient: Callable[[Any], Any], task: LocalTask) -> None:
-        """One step along a private gradient.
-
-        Args:
-            gradient: Of the flat model.
-            task: What is asked.
-        """
+        """The model as it is now: the same names, shapes and types as came."""
         raise NotImplementedError
 
     def held_back(self, task: LocalTask) -> tuple[float, float] | None:
-        """Look at the rows that it does not train on.
-
-        Args:
-            task: What is asked; `held_share` is how many of all rows those are.
-
-        Returns:
-            Their mean loss, and how much outputs differ (docs/protocol.md); None without any.
-        """
+        """Mean loss of the share of rows (`task.held_share`) that it does not train on, and how much their
+        outputs differ (docs/protocol.md); None without any."""
         return None
 
     def evaluate(self) -> Mapping[str, float] | None:
-        """Score the model.
-
-        Returns:
-            Scores on its own test rows, and `num-examples`; None without any.
-        """
+        """Scores on its own test rows, and `num-examples`; None without any."""
         return None
 
 
@@ -88,30 +54,21 @@ class GradientTrainer(Trainer):
     """Steps along flat gradients; `rows` and `gradient` are all that is needed."""
 
     x: FlatVector
-    anchor: FlatVector
 
     def gradient(self, x: FlatVector, step: int) -> tuple[float, FlatVector]:
-        """Loss and gradient of a minibatch.
-
-        Args:
-            x: The flat model.
-            step: The minibatch's number in this round; the same number, the same rows.
-
-        Returns:
-            Both, of its mean loss.
-        """
+        """Mean loss and gradient of a minibatch at the flat model; the same number, the same rows."""
         raise NotImplementedError
 
     def load(self, arrays: ArrayRecord, task: LocalTask) -> None:
         self.task, self.form = task, [(key, each.numpy()) for key, each in arrays.items()]
-        self.x = self.anchor = np.concatenate([part.ravel() for _, part in self.form]).astype(np.float32)
+        self.x = np.concatenate([part.ravel() for _, part in self.form]).astype(np.float32)
         if task.correction is not None and task.correction.shape != self.x.shape:
             raise UserError(
                 f"The correction has {task.correction.size} numbers, and the model {self.x.size}."
             )
 
     def train(self, task: LocalTask) -> Mapping[str, float]:
-        first = None
+        first, anchor = None, self.x
         for number in task:
             try:
                 loss, grad = self.gradient(self.x, number)
@@ -121,46 +78,10 @@ class GradientTrainer(Trainer):
                 task.leave_out(loss)
                 continue
             first = grad if first is None else first
-            self.step(grad, task)
+            self.x = task.step(self.x, anchor, grad)
         if first is None:
             return {}
         return fading(first, self.gradient(self.x, 0)[1], task.done, task.lr)
-
-    def step(self, grad: FlatVector, task: LocalTask) -> None:
-        """y <- y - lr (g + mu (y - a) + correction).
-
-        Args:
-            grad: g.
-            task: Has the rest.
-        """
-        way = grad + task.mu * (self.x - self.anchor) if task.mu else grad
-        way = way if task.correction is None else way + task.correction
-        self.x = np.asarray(self.x - np.float32(task.lr) * way, np.float32)
-
-    def private_step(self, gradient: Callable[[Any], Any], task: LocalTask) -> None:
-        self.step(gradient(self.x), task)
-
-    def from_numpy(self, vector: FlatVector) -> Any:
-        """A flat vector as this trainer computes with it.
-
-        Args:
-            vector: numpy's.
-
-        Returns:
-            The same, if it computes with numpy.
-        """
-        return vector
-
-    def to_numpy(self, vector: Any) -> FlatVector:
-        """And back.
-
-        Args:
-            vector: As this trainer computes with it.
-
-        Returns:
-            float32.
-        """
-        return np.asarray(vector, np.float32)
 
     def arrays(self) -> ArrayRecord:
         parts, place = {}, 0
@@ -258,9 +179,8 @@ def work(
     ledger = SiteLedger(context, policy)
     if task.terms is None:
         ledger.check_open(task.run)
-    with private_steps.silent(task.terms is not None, UserError):
-        trainer = make(context)
-        trainer.load(arrays, task)
+    trainer = make(context)
+    trainer.load(arrays, task)
     if task.terms is not None:
         said = private_work(trainer, task, ledger, started)
     else:
@@ -273,15 +193,16 @@ def work(
     return RecordDict({"arrays": trainer.arrays(), "metrics": MetricRecord(said)})
 
 
-def private_work(trainer: Trainer, task: LocalTask, ledger: SiteLedger, started: float) -> dict[str, float]:
+def private_work(trainer: Any, task: LocalTask, ledger: SiteLedger, started: float) -> dict[str, float]:
     """Private steps, which tell nothing else: no reading, no loss, and seconds that are rounded."""
     terms = task.terms
     assert terms is not None
     private_steps.check(trainer)
-    private = RowPrivacy(terms.clip)
+    private, anchor = RowPrivacy(terms.clip), trainer.x
     task.steps, noise = ledger.spend(task, trainer.rows)
     for _ in task:
-        trainer.private_step(lambda x: private_steps.gradient(trainer, private, noise, task.batch, x), task)
+        grad = private_steps.gradient(trainer, private, noise, task.batch, trainer.x)
+        trainer.x = task.step(trainer.x, anchor, grad)
     spent = ledger.give_back(task.run, task.steps - task.done)
     step = private_steps.coarse(sum(task.timed) / task.done)
     whole = private_steps.coarse(time.perf_counter() - started)

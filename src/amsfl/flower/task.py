@@ -3,12 +3,17 @@
     for step in task:  # 0, 1, ...: as many as were asked for, fewer where the site's policy stops them
         ...
 
-Every turn of the loop is timed, and slowed where the client is to be slow.
+Every turn of the loop is timed, and slowed where the client is to be slow. A client of your own says how long
+its steps took, and how fast a step's worth fades, by
+
+    with Measured(gradient, steps, lr) as reading:
+        ...  # the local steps
+    metrics = {"num-examples": rows} | reading.metrics
 """
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -20,6 +25,7 @@ from amsfl.core import UserError
 from amsfl.core.records import Array
 from amsfl.privacy import RECORD_LEVEL, Terms
 
+KEPT = (0.02, 0.999)  # what is left of a gradient along itself
 LEFT_OUT = 10  # batches of a round whose loss may be none
 LONGEST_TEXT = 300
 FIELDS: dict[str, type] = {
@@ -82,6 +88,12 @@ class LocalTask:
         self.timed: list[float] = []
         self.done = self.skipped = 0
         self._counts = True
+
+    def step(self, y: Array, anchor: Array, grad: Array) -> Array:
+        """y - lr (g + mu (y - a) + correction)."""
+        way = grad + self.mu * (y - anchor) if self.mu else grad
+        way = way if self.correction is None else way + self.correction
+        return np.asarray(y - np.float32(self.lr) * way, np.float32)
 
     def __iter__(self) -> Iterator[int]:
         while self.done < self.steps and (not self.timed or self.in_time()):
@@ -172,3 +184,44 @@ def pace_of(context: Context) -> Slowdown:
         slowdown = each[int(node.get("partition-id", 0)) % len(each)] if each else 1.0
     least: Any = node.get("step-seconds", run.get("step-seconds", 0.0))
     return Slowdown(float(slowdown), float(least))
+
+
+class Measured:
+    """`metrics` of a client's local steps, for AMSFL.
+
+    Args:
+        gradient: `gradient()` returns the gradient of one fixed minibatch at the model as it is now, an array
+            or a list of them, torch's or numpy's. It is asked twice, before the steps and after them, and is
+            not part of their seconds: draw that minibatch apart from those of the steps. None: seconds alone.
+        steps: How many there will be.
+        lr: Their learning rate.
+    """
+
+    def __init__(self, gradient: Callable[[], Any] | None = None, steps: int = 1, lr: float = 1.0):
+        self.gradient, self.steps, self.lr, self.metrics = gradient, steps, lr, dict[str, float]()
+
+    def __enter__(self) -> "Measured":
+        self.before = self.gradient() if self.gradient else None
+        self.began = time.perf_counter()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.metrics = {"train-seconds": max(time.perf_counter() - self.began, 1e-9)}
+        if self.gradient and error[0] is None:
+            self.metrics |= fading(self.before, self.gradient(), self.steps, self.lr)
+
+
+def fading(before: Any, after: Any, steps: int, lr: float) -> dict[str, float]:
+    """-ln(<g, h>/||g||^2)/(t lr), of one minibatch's gradients before and after t steps."""
+    square, along = dot(before, before), dot(before, after)
+    if not (square > 0 and math.isfinite(square) and math.isfinite(along)):
+        return {}
+    kept = min(max(along / square, KEPT[0]), KEPT[1])
+    return {"fading": -math.log(kept) / (steps * lr)}
+
+
+def dot(one: Any, other: Any) -> float:
+    """<one, other>, of arrays or of lists of them."""
+    if not hasattr(one, "shape") and isinstance(one, Iterable):
+        return sum(dot(*pair) for pair in zip(one, other, strict=True))
+    return float((one * other).sum())

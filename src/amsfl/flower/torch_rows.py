@@ -4,6 +4,7 @@ by one: which of them can be drawn, and the sum of their cut gradients.
 torch.func takes the gradients of many rows at once, each as a batch of its own: no row sees another.
 """
 
+import math
 import traceback
 from collections.abc import Callable, Mapping, Sized
 from typing import Any
@@ -154,7 +155,7 @@ def moved(batch: Any, device: Any) -> Any:
 
 def mapped(batch: Any, change: Callable[[Any], Any]) -> Any:
     """The same batch with its tensors changed."""
-    if isinstance(batch, dict):
+    if isinstance(batch, Mapping):
         return {key: mapped(part, change) for key, part in batch.items()}
     if isinstance(batch, tuple) and hasattr(batch, "_fields"):
         return type(batch)(*(mapped(part, change) for part in batch))
@@ -165,45 +166,57 @@ def mapped(batch: Any, change: Callable[[Any], Any]) -> Any:
 
 def rows(batch: Any) -> int:
     """How many rows a batch has: as many as its first tensor is long."""
-    count = _first(batch)
-    if count is None:
+    sizes: list[int] = []
+    mapped(batch, lambda part: sizes.extend(part.shape[:1]))
+    if not sizes:
         raise UserError(
             f"A batch is a {type(batch).__name__} without a tensor in it: its rows cannot be counted."
         )
-    return int(count)
+    return sizes[0]
 
 
-def _first(part: Any) -> int | None:
-    if hasattr(part, "shape"):
-        return int(part.shape[0]) if len(part.shape) else None
-    if isinstance(part, Mapping):
-        part = list(part.values())
-    if isinstance(part, tuple | list):
-        return next((count for count in map(_first, part) if count is not None), None)
-    return None
-
-
-def labelled(batch: Any) -> bool:
-    """Whether a batch is a dictionary from which a model works out its own loss, as Hugging Face's do."""
-    return isinstance(batch, Mapping) and "labels" in batch
-
-
-def own_loss(module: Any, batch: Mapping[str, Any]) -> Any:
-    """The loss that a module works out from a dictionary with labels, as an attribute or an entry."""
-    try:
-        outputs = module(**batch)
-    except TypeError as error:
+def count(loader: Any) -> int:
+    """How many rows a loader has."""
+    if isinstance(loader, list | tuple):
+        return sum(map(rows, loader))
+    held = getattr(loader, "dataset", None)
+    if not isinstance(held, Sized):
         raise UserError(
-            f"The module cannot take this batch, whose columns are {', '.join(map(str, batch))}: {error}. "
-            "Leave out what it does not take, such as text, or give torch_client a batch_loss(module, batch)."
-        ) from error
-    loss = outputs.get("loss") if isinstance(outputs, Mapping) else getattr(outputs, "loss", None)
-    if loss is None:
-        raise UserError(
-            f"The module returns a {type(outputs).__name__} without a loss for a batch with labels: return "
-            "one, or give torch_client a batch_loss(module, batch)."
+            "Nobody can tell how many rows this loader has, and they say how much the client counts: "
+            "give torch_client rows=1000, or rows=lambda context: ..."
         )
-    return loss
+    return len(held)
+
+
+def scores(outputs: Any, targets: Any) -> dict[str, float]:
+    """Of a batch, by the shapes of outputs and targets, which say the task: classes, one logit, or numbers.
+
+    Outputs with one axis more than the targets are logits of classes: accuracy. Outputs of the targets' own
+    size are one logit, whose accuracy is NaN where targets are not 0 and 1, or a regression: mean squared and
+    absolute error.
+    """
+    if outputs.ndim == targets.ndim + 1 and outputs.shape[1] > 1:
+        return {"accuracy": float((outputs.argmax(1) == targets).float().mean())}
+    if outputs.numel() != targets.numel():
+        raise UserError(
+            f"Outputs of shape {tuple(outputs.shape)} have no score against targets of "
+            f"{tuple(targets.shape)}: give classes one logit each, or as many outputs as targets."
+        )
+    predicted = outputs.reshape(targets.shape)
+    binary = bool(((targets == 0) | (targets == 1)).all())
+    hits = float(((predicted > 0) == (targets > 0)).float().mean())
+    off = (predicted - targets).abs()
+    return {
+        "accuracy": hits if binary else math.nan,
+        "mse": float(off.square().mean()),
+        "mae": float(off.mean()),
+    }
+
+
+def add(sums: dict[str, float], means: Mapping[str, float], size: int) -> None:
+    """Means of so many rows, to sums."""
+    for name, value in means.items():
+        sums[name] = sums.get(name, 0.0) + size * float(value)
 
 
 def split(batch: Any) -> tuple[list[Any], Any]:

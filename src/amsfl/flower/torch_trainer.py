@@ -1,9 +1,10 @@
 """PyTorch clients: a module and a loader, or a training loop of your own."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sized
-from math import isfinite
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import isfinite, nan
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,28 +15,9 @@ from torch.utils.data import Dataset, IterableDataset
 from amsfl.core import RowPrivacy, UserError
 from amsfl.flower import torch_rows
 from amsfl.flower.client import Trainer, client_app
-from amsfl.flower.measured import fading
-from amsfl.flower.scores import ScoreSums
-from amsfl.flower.task import LocalTask
+from amsfl.flower.task import LocalTask, fading
 
 Loss = Callable[[Any, Any], Any]
-
-
-class TorchSite(NamedTuple):
-    """What a client was given; see torch_client and torch_loop_client."""
-
-    model: Callable[[], Any]
-    loader: Callable[[Context], Any] | None = None
-    test_loader: Callable[[Context], Any] | None = None
-    loss: Loss | None = None
-    batch_loss: Loss | None = None
-    optimizer: Callable[[Any, float], Any] | None = None
-    metrics: Callable[[Any, Any], Mapping[str, float]] | None = None
-    rows: int | Callable[[Context], int] | None = None
-    device: str = "cpu"
-    train: Callable[[Any, LocalTask], Any] | None = None
-    evaluate: Callable[[Any, Context], Mapping[str, float]] | None = None
-    probe_loss: Callable[[Any, Context], Any] | None = None
 
 
 def torch_client(
@@ -51,9 +33,8 @@ def torch_client(
 ) -> ClientApp:
     """A ClientApp from a module and a loader.
 
-    A batch is (inputs, ..., targets); or a dictionary with `labels`, for a module that returns its own
-    `loss`; or anything, for `batch_loss`. Parameters that want gradients and running statistics travel;
-    frozen parameters stay as `model()` makes them.
+    A batch is (inputs, ..., targets), or anything, for `batch_loss`. Parameters that want gradients and
+    running statistics travel; frozen parameters stay as `model()` makes them.
 
     Args:
         model: `model()` makes the nn.Module.
@@ -70,8 +51,8 @@ def torch_client(
         The app that a pyproject.toml names as `clientapp`.
     """
     _functions(model=model, loader=loader, test_loader=test_loader, optimizer=optimizer)
-    site = TorchSite(model, loader, test_loader, loss, batch_loss, optimizer, metrics, rows, device)
-    return client_app(lambda context: TorchTrainer(site, context))
+    how = (loader, loss, batch_loss, optimizer, test_loader, metrics, rows)
+    return client_app(lambda context: TorchTrainer(context, model, device, *how))
 
 
 def torch_loop_client(
@@ -102,8 +83,7 @@ def torch_loop_client(
         The app that a pyproject.toml names as `clientapp`.
     """
     _functions(model=model, train=train, rows=rows, evaluate=evaluate, probe_loss=probe_loss)
-    site = TorchSite(model, rows=rows, device=device, train=train, evaluate=evaluate, probe_loss=probe_loss)
-    return client_app(lambda context: TorchTrainer(site, context))
+    return client_app(lambda context: LoopTrainer(context, model, device, train, rows, evaluate, probe_loss))
 
 
 def torch_arrays(module: Any) -> ArrayRecord:
@@ -131,23 +111,20 @@ def _numpy(part: Any) -> Any:
     return np.array((held.float() if held.dtype == torch.bfloat16 else held).numpy())
 
 
-class TorchTrainer(Trainer):
-    """A user's module, by a loader or a loop of the user's own."""
+@dataclass(eq=False)
+class TorchModel(Trainer):
+    """A user's module, and how it travels."""
 
-    def __init__(self, site: TorchSite, context: Context):
-        self.site, self.context, self.device = site, context, torch.device(site.device)
+    context: Context
+    model: Callable[[], Any]
+    device: Any
+
+    def __post_init__(self) -> None:
         torch.manual_seed(0)  # frozen parameters do not travel: every client must make the same ones
-        self.module = site.model().to(self.device)
+        self.module = self.model().to(self.device)
         self.trained = [part for part in self.module.parameters() if part.requires_grad]
         if not self.trained:
             raise UserError("The model has no parameter that wants a gradient: nothing would be trained.")
-        self.loss = site.loss or torch.nn.functional.cross_entropy
-        self.loader = None if site.loader is None else batches(site.loader(context))
-        self.rows, self.held_loader = self._count(), None
-        if site.train is None:
-            self.check_rows, self.row_sum = self._check_rows, self._row_sum
-
-    # -- the model -------------------------------------------------------------------------------------------
 
     def load(self, arrays: ArrayRecord, task: LocalTask) -> None:
         own, self.came = travelling(self.module), arrays
@@ -165,8 +142,7 @@ class TorchTrainer(Trainer):
             if name in whole:
                 with torch.no_grad():
                     whole[name].copy_(torch.from_numpy(numbers.copy()))
-        self.anchor = flat(self.trained)
-        self.correction = self._correction(task)
+        task.correction = self._correction(task)
         # the loader's shuffle and dropout follow from (seed, round, client) alone
         words = np.random.SeedSequence([task.seed, task.draw, task.client])
         self.seed = int(words.generate_state(1)[0])
@@ -176,16 +152,13 @@ class TorchTrainer(Trainer):
         """Of the trained parameters; the server's is of all float arrays that came, one after another."""
         if task.correction is None:
             return None
-        floats = {
-            name: part.numpy().shape for name, part in self.came.items() if part.numpy().dtype.kind == "f"
-        }
+        floats = {name: part.shape for name, part in self.came.items() if part.numpy().dtype.kind == "f"}
         sizes = [int(np.prod(shape)) for shape in floats.values()]
         if sum(sizes) != task.correction.size:
             raise UserError(f"The correction has {task.correction.size} numbers, and the model {sum(sizes)}.")
-        split = np.split(task.correction, np.cumsum(sizes)[:-1])
-        parts = dict(zip(floats, split, strict=True))
+        parts = dict(zip(floats, np.split(task.correction, np.cumsum(sizes)[:-1]), strict=True))
         named = [name for name, part in self.module.named_parameters() if part.requires_grad]
-        return torch.from_numpy(np.concatenate([parts[name] for name in named])).to(self.device)
+        return np.concatenate([parts[name] for name in named])
 
     def arrays(self) -> ArrayRecord:
         """What came, as it is now: what this client does not know is left as it was."""
@@ -197,14 +170,79 @@ class TorchTrainer(Trainer):
             }
         )
 
-    # -- steps -----------------------------------------------------------------------------------------------
+    def probe(self, loss: Callable[[], Any]) -> Any:
+        """A gradient for the reading: buffers and random streams stay as they were."""
+        kept = [(buffer, buffer.clone()) for buffer in self.module.buffers()]
+        self.module.train()
+        with torch.random.fork_rng():
+            torch.manual_seed(self.seed)
+            grads = torch.autograd.grad(loss(), self.trained, allow_unused=True)
+        with torch.no_grad():
+            for buffer, before in kept:
+                buffer.copy_(before)
+        pairs = zip(grads, self.trained, strict=True)
+        return flat([torch.zeros_like(part) if grad is None else grad for grad, part in pairs])
+
+
+@dataclass(eq=False)
+class LoopTrainer(TorchModel):
+    """A module and a training loop of the user's own."""
+
+    loop: Callable[[Any, LocalTask], Any]
+    count: Callable[[Context], int]
+    scores: Callable[[Any, Context], Mapping[str, float]] | None
+    probe_loss: Callable[[Any, Context], Any] | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.rows = int(self.count(self.context))
 
     def train(self, task: LocalTask) -> Mapping[str, float]:
-        if self.site.train is not None:
-            return self._by_own_loop(task)
-        training = self.loader if self.held_loader is None else self.training
-        source, first, before = cycle(training), None, None
-        optimizer = self._optimizer(task)
+        """The user's function takes the steps; then it is asked what they were."""
+        ask = self.probe_loss
+        before = None if ask is None else self.probe(lambda: ask(self.module, self.context))
+        self.module.train()
+        started = time.perf_counter()
+        answer = self.loop(self.module, task)
+        fields = dict(answer) if isinstance(answer, Mapping) else {"steps": answer}
+        steps = whole_steps(fields.pop("steps", None), task)
+        if not task.timed:
+            task.took(steps, time.perf_counter() - started)
+        task.done = steps
+        said = {str(name): float(value) for name, value in fields.items()}
+        if ask is None:
+            return said
+        return said | fading(before, self.probe(lambda: ask(self.module, self.context)), steps, task.lr)
+
+    def evaluate(self) -> Mapping[str, float] | None:
+        if self.scores is None:
+            return None
+        self.module.eval()
+        return {str(name): float(value) for name, value in self.scores(self.module, self.context).items()}
+
+
+@dataclass(eq=False)
+class TorchTrainer(TorchModel):
+    """A module and a loader."""
+
+    loader_of: Callable[[Context], Any]
+    loss: Loss | None
+    batch_loss: Loss | None
+    optimizer: Callable[[Any, float], Any] | None
+    test_loader: Callable[[Context], Any] | None
+    metrics: Callable[[Any, Any], Mapping[str, float]] | None
+    count: int | Callable[[Context], int] | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.loader = self.training = batches(self.loader_of(self.context))
+        count = self.count(self.context) if callable(self.count) else self.count
+        self.rows = torch_rows.count(self.loader) if count is None else int(count)
+
+    def train(self, task: LocalTask) -> Mapping[str, float]:
+        source, first, before = cycle(self.training), None, None
+        make = self.optimizer or (lambda parameters, lr: torch.optim.SGD(parameters, lr=lr))
+        optimizer, anchor = make(self.trained, task.lr), flat(self.trained)
         for step in task:
             batch = next(source, None)
             if batch is None:
@@ -220,66 +258,34 @@ class TorchTrainer(Trainer):
             loss.backward()
             if first is None:
                 first, before = batch, gradients(self.trained)
-            self._correct(task)
+            self._correct(task, anchor)
             optimizer.step()
-        return (
-            {}
-            if first is None
-            else fading(before, self._probe(lambda: self.loss_of(first)), task.done, task.lr)
-        )
+        if first is None:
+            return {}
+        return fading(before, self.probe(lambda: self.loss_of(first)), task.done, task.lr)
 
-    def _optimizer(self, task: LocalTask) -> Any:
-        make = self.site.optimizer or (lambda parameters, lr: torch.optim.SGD(parameters, lr=lr))
-        return make(self.trained, task.lr)
-
-    def _correct(self, task: LocalTask) -> None:
+    def _correct(self, task: LocalTask, anchor: Any) -> None:
         """g + mu (y - a) + correction."""
-        if not task.mu and self.correction is None:
+        if not task.mu and task.correction is None:
             return
         with torch.no_grad():
-            more = task.mu * (flat(self.trained) - self.anchor)
-            more = more if self.correction is None else more + self.correction
+            more = task.mu * (flat(self.trained) - anchor)
+            more = more if task.correction is None else more + self._tensor(task.correction)
             for part, own in zip(self.trained, split_like(more, self.trained), strict=True):
                 part.grad = own if part.grad is None else part.grad + own
 
-    def _by_own_loop(self, task: LocalTask) -> Mapping[str, float]:
-        """The user's function takes the steps; then it is asked what they were."""
-        ask = self.site.probe_loss
-        before = None if ask is None else self._probe(lambda: ask(self.module, self.context))
-        self.module.train()
-        assert self.site.train is not None
-        started = time.perf_counter()
-        answer = self.site.train(self.module, task)
-        fields = dict(answer) if isinstance(answer, Mapping) else {"steps": answer}
-        steps = whole_steps(fields.pop("steps", None), task)
-        if not task.timed:
-            task.took(steps, time.perf_counter() - started)
-        task.done = steps
-        said = {str(name): float(value) for name, value in fields.items()}
-        if ask is None or before is None:
-            return said
-        return said | fading(before, self._probe(lambda: ask(self.module, self.context)), steps, task.lr)
-
-    def _probe(self, loss: Callable[[], Any]) -> Any:
-        """A gradient for the reading: buffers and random streams stay as they were."""
-        kept = [(buffer, buffer.clone()) for buffer in self.module.buffers()]
-        self.module.train()
-        with torch.random.fork_rng():
-            torch.manual_seed(self.seed)
-            grads = torch.autograd.grad(loss(), self.trained, allow_unused=True)
-        with torch.no_grad():
-            for buffer, before in kept:
-                buffer.copy_(before)
-        pairs = zip(grads, self.trained, strict=True)
-        return flat([torch.zeros_like(part) if grad is None else grad for grad, part in pairs])
+    def _tensor(self, vector: Any) -> Any:
+        return torch.from_numpy(np.array(vector, np.float32)).to(self.device)
 
     def loss_of(self, batch: Any) -> Any:
-        """Of a batch as the loader gave it, or on the device already."""
-        batch = torch_rows.moved(batch, self.device)
-        if self.site.batch_loss is not None:
-            loss = self.site.batch_loss(self.module, batch)
-        elif torch_rows.labelled(batch):
-            loss = torch_rows.own_loss(self.module, batch)
+        return self.loss_and_outputs(batch)[0]
+
+    def loss_and_outputs(self, batch: Any) -> tuple[Any, Any]:
+        """Of a batch as the loader gave it, or on the device already; no outputs where the loss is the
+        user's own."""
+        batch, outputs = torch_rows.moved(batch, self.device), None
+        if self.batch_loss is not None:
+            loss = self.batch_loss(self.module, batch)
         else:
             inputs, targets = torch_rows.split(batch)
             outputs = self.module(*inputs)
@@ -288,25 +294,36 @@ class TorchTrainer(Trainer):
                     f"The module returns a dictionary ({', '.join(map(str, outputs))}), and the loss takes "
                     "a tensor: give torch_client a batch_loss(module, batch) that returns the mean loss."
                 )
-            loss = self.loss(outputs, targets)
+            loss = (self.loss or torch.nn.functional.cross_entropy)(outputs, targets)
         if getattr(loss, "numel", lambda: 0)() != 1:
             what = f"a tensor of shape {tuple(loss.shape)}" if hasattr(loss, "shape") else f"{loss!r}"
             raise UserError(f"The loss of a batch is {what}; return one number, the mean over its rows.")
-        return loss
+        return loss, outputs
 
     # -- private rows (private_steps.py) ---------------------------------------------------------------------
 
-    def _check_rows(self) -> None:
-        if self.site.optimizer is not None:
+    @property
+    def x(self) -> Any:
+        return np.array(flat(self.trained).cpu().numpy(), np.float32)
+
+    @x.setter
+    def x(self, vector: Any) -> None:
+        with torch.no_grad():
+            parts = split_like(self._tensor(vector), self.trained)
+            for part, numbers in zip(self.trained, parts, strict=True):
+                part.copy_(numbers)
+
+    def check_rows(self) -> None:
+        if self.optimizer is not None:
             raise UserError(
                 "Under privacy steps are plain ones of noised gradients: leave the optimizer out."
             )
         torch_rows.check_model(self.module)
         torch_rows.check_loader(self.loader, self.rows)
-        self._row_sum(flat(self.trained), np.zeros(1, int), np.ones(1, bool), RowPrivacy(1.0))
+        self.row_sum(self.x, np.zeros(1, int), np.ones(1, bool), RowPrivacy(1.0))
 
-    def _row_sum(self, x: Any, places: Any, present: Any, private: Any) -> Any:
-        self._put(x)
+    def row_sum(self, x: Any, places: Any, present: Any, private: RowPrivacy) -> Any:
+        self.x = x
         self.module.train()
         loader: Any = self.loader
 
@@ -315,88 +332,49 @@ class TorchTrainer(Trainer):
                 loader.collate_fn([loader.dataset[int(place)] for place in some]), self.device
             )
 
-        return torch_rows.private_sum(self.module, self.loss_of, draw, places, present, private)
-
-    def private_step(self, gradient: Callable[[Any], Any], task: LocalTask) -> None:
-        x = flat(self.trained)
-        way = gradient(x) + task.mu * (x - self.anchor)
-        self._put(x - task.lr * (way if self.correction is None else way + self.correction))
-
-    def _put(self, x: Any) -> None:
-        with torch.no_grad():
-            for part, numbers in zip(self.trained, split_like(x, self.trained), strict=True):
-                part.copy_(numbers)
-
-    def from_numpy(self, vector: Any) -> Any:
-        return torch.from_numpy(np.array(vector, np.float32)).to(self.device)
-
-    def to_numpy(self, vector: Any) -> Any:
-        return np.array(vector.detach().cpu().numpy(), np.float32)
+        summed = torch_rows.private_sum(self.module, self.loss_of, draw, places, present, private)
+        return summed.cpu().numpy()
 
     # -- scores ----------------------------------------------------------------------------------------------
 
     def held_back(self, task: LocalTask) -> tuple[float, float] | None:
-        if self.loader is None:
-            return None
-        self.training, self.held_loader = torch_rows.hold_back(
-            self.loader, task.seed, task.client, task.held_share
-        )
-        if self.held_loader is None:
+        self.training, held = torch_rows.hold_back(self.loader, task.seed, task.client, task.held_share)
+        if held is None:
             return None
         every: list[Any] = []
         with torch.random.fork_rng():  # a loader draws a number when it begins
-            loss, _ = self._mean_loss(self.held_loader, lambda batch, size, outputs: every.append(outputs))
+            loss, _ = self._mean_loss(held, lambda batch, size, outputs: every.append(outputs))
         return loss, 1.0 if None in every else torch_rows.spread(every)
 
     def evaluate(self) -> Mapping[str, float] | None:
-        if self.site.evaluate is not None:
-            self.module.eval()
-            return {str(name): float(v) for name, v in self.site.evaluate(self.module, self.context).items()}
-        if self.site.test_loader is None:
+        if self.test_loader is None:
             return None
-        tally, own = ScoreSums(), dict[str, float]()
+        sums: dict[str, float] = {}
+        own: dict[str, float] = {}
 
         def look(batch: Any, size: int, outputs: Any) -> None:
             if outputs is not None:
-                tally.add(outputs, torch_rows.split(batch)[1])
-            for name, value in (self.site.metrics(self.module, batch) if self.site.metrics else {}).items():
-                own[name] = own.get(name, 0.0) + size * float(value)
+                torch_rows.add(sums, torch_rows.scores(outputs, torch_rows.split(batch)[1]), size)
+            torch_rows.add(own, self.metrics(self.module, batch) if self.metrics else {}, size)
 
-        loss, count = self._mean_loss(self.site.test_loader(self.context), look)
-        mine = {name: total / count for name, total in own.items()}
-        return {"loss": loss, **tally.scores(), **mine, "num-examples": float(count)}
+        loss, count = self._mean_loss(self.test_loader(self.context), look)
+        for name in ("mse", "mae") if isfinite(sums.get("accuracy", nan)) else ("accuracy",):
+            sums.pop(name, None)
+        means = {name: total / count for name, total in (sums | own).items()}
+        return {"loss": loss, **means, "num-examples": float(count)}
 
     def _mean_loss(self, loader: Any, look: Callable[[Any, int, Any], None]) -> tuple[float, int]:
-        """Over all rows of a loader, and how many they are; `look` is shown every batch with its outputs,
-        which are None where the loss is the module's or the user's own."""
+        """Over all rows of a loader, and how many they are; `look` is shown every batch with its outputs."""
         self.module.eval()
         loss, count = 0.0, 0
         with torch.no_grad():
             for each in loader:
-                batch, size, outputs = torch_rows.moved(each, self.device), torch_rows.rows(each), None
-                if self.site.batch_loss is not None or torch_rows.labelled(batch):
-                    loss += float(self.loss_of(batch)) * size
-                else:
-                    inputs, targets = torch_rows.split(batch)
-                    outputs = self.module(*inputs)
-                    loss += float(self.loss(outputs, targets)) * size
+                batch, size = torch_rows.moved(each, self.device), torch_rows.rows(each)
+                own, outputs = self.loss_and_outputs(batch)
+                loss += float(own) * size
                 look(batch, size, outputs)
                 count += size
         return loss / max(count, 1), count
-
-    def _count(self) -> int:
-        rows = self.site.rows
-        if rows is not None:
-            return int(rows(self.context) if callable(rows) else rows)
-        if isinstance(self.loader, list | tuple):
-            return sum(map(torch_rows.rows, self.loader))
-        held = getattr(self.loader, "dataset", None)
-        if not isinstance(held, Sized):
-            raise UserError(
-                "Nobody can tell how many rows this loader has, and they say how much the client counts: "
-                "give torch_client rows=1000, or rows=lambda context: ..."
-            )
-        return len(held)
 
 
 def flat(parts: Any) -> Any:
@@ -447,19 +425,11 @@ def whole_steps(answer: Any, task: LocalTask) -> int:
     return int(steps)
 
 
-LIKE = {
-    "model": "lambda: Net()",
-    "loader": "lambda context: DataLoader(...)",
-    "test_loader": "lambda context: DataLoader(...)",
-    "optimizer": "lambda parameters, lr: torch.optim.SGD(parameters, lr)",
-    "rows": "lambda context: 1000",
-}  # the others take a module first
-
-
 def _functions(**chosen: Any) -> None:
     """Things in place of functions that make them: every site makes its own. (Modules can be called, too.)"""
     for name, thing in chosen.items():
         made = hasattr(thing, "state_dict") and not isinstance(thing, type)
         if thing is not None and (made or not callable(thing)):
-            like = LIKE.get(name, "lambda module, ...: ...")
-            raise UserError(f"{name} is a {type(thing).__name__}; give a function: {name}={like}.")
+            raise UserError(
+                f"{name} is a {type(thing).__name__}; give a function that makes one: {name}=lambda ...: ..."
+            )
