@@ -1,6 +1,9 @@
 """Tables, figures and one page from records on disk; trains nothing."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from amsfl.report.page import write
 
 __all__ = ["write"]
 
