@@ -88,4 +88,5 @@ def test_a_record_cannot_choose_what_is_run(
     (where / "record.json").write_bytes(sums.seal(manifest))
     for command in (["resume", "run"], ["explain", "run", "--leaves"], ["calibrate", "run"]):
         done = CliRunner().invoke(app, command)
-        assert done.exit_code != 0 and not (tmp_path / "ran").exists(), command
+        assert done.exit_code != 0 or command[0] == "calibrate", command  # which asks for neither
+        assert not (tmp_path / "ran").exists(), command

@@ -15,7 +15,6 @@ from amsfl.clock import read_profile
 from amsfl.core import UserError
 from amsfl.record import Manifest, MethodFacts, RoundRecord, RunRecord
 from amsfl.study.calibrate import FittedSites, as_csv, calibrate, fit
-from amsfl.study.timings import timings_of
 
 SITES = "step_seconds,latency,jitter,failure\n0.01,0.5,0.1,0\n0.02,0.2,0.3,0.2\n0.05,0.3,0,0.1\n"
 
@@ -73,91 +72,121 @@ def test_a_name_with_a_comma_is_one_cell_on_the_screen(capsys: pytest.CaptureFix
 
 
 def real(rounds: list[RoundRecord], **settings: Any) -> RunRecord:
-    about = {"clients": {"names": ["north", "south"]}}
+    about = {"clients": {"names": ["7", "12"]}}
     facts = {"fedavg": MethodFacts("fedavg", "FedAvg")}
     kept = {"method": "fedavg", "data": "own", "cohort": None} | settings
-    return RunRecord(Manifest("flower", kept, facts, {"clients": 2}, about=about), rounds, None)
+    return RunRecord(Manifest("flower", kept, facts, about=about), rounds, None)
 
 
 def one(number: int, took: list[float], elapsed: float, cohort: Any = (0, 1), **plan: Any) -> RoundRecord:
+    """A round of 7, a quarter of the rows, and of 12; the server takes a second besides."""
     who = list(cohort)
-    told = {"weights": [0.25, 0.75][: len(who)], "step_seconds": [0.1, 0.2][: len(who)], "refused": []}
+    told = {"asked": [0, 1], "step_seconds": [0.1, 0.2][: len(who)], "refused": []}
     told |= {"client_seconds": took} | plan
-    spent = {"makespan": max(took)}
+    spent = {"makespan": elapsed - 1.0}
     return RoundRecord(
         number, {"makespan": 0.0}, spent, cohort=who, steps=[10, 5][: len(who)], plan=told,
-        wall={"elapsed": elapsed},
+        wall={"seconds": elapsed}, mix=[0.25, 0.75][: len(who)], staleness=[0] * len(who),
     )  # fmt: skip
 
 
 def test_a_real_record_by_hand() -> None:
-    """North: 10 steps of 0.1 s, rests 2, 3 and 7: the median is 3. South: 5 of 0.2 s, rests 1, 1.5, 1.
+    """7: 10 steps of 0.1 s, rests 2, 3 and 7: the median is 3. 12: 5 of 0.2 s, rests 1, 1.5, 1.
 
     Residuals from 1 + 3 are -1, 0, 4; over hypot(1, 3) the median of their sizes is 1/sqrt(10).
-    The wall has 4, 5 and 9 s, which the server.s own share is fitted to.
     """
-    rounds = [one(1, [3.0, 2.0], 4.0), one(2, [4.0, 2.5], 9.0), one(3, [8.0, 2.0], 18.0)]
-    found = fit([timings_of(real(rounds))])
-    assert found.names == ("north", "south") and found.weight is not None
+    rounds = [one(1, [3.0, 2.0], 4.0), one(2, [4.0, 2.5], 5.0), one(3, [8.0, 2.0], 9.0)]
+    found = fit([real(rounds)])
+    assert found.names == ("7", "12") and found.weight is not None and found.server_seconds == 1
     np.testing.assert_allclose(found.step_seconds, [0.1, 0.2])
-    np.testing.assert_allclose(found.latency - found.server_seconds, [3.0, 1.0])
+    np.testing.assert_allclose(found.latency, [4.0, 2.0])
     np.testing.assert_allclose(found.jitter, [1.4826 / 10**0.5, 0.0])
     np.testing.assert_allclose(found.weight, [0.25, 0.75])
     assert found.failure is None and found.on_seconds is None
-    rounds = [one(number, [3.0 + 1e-15 * number, 2.0], 4.0 * number) for number in (1, 2, 3)]
-    even = fit([timings_of(real(rounds))])  # jitter that is rounding's own dust is none
+    running = real(rounds)._replace(manifest=Manifest("flower", {"data": "own"}))  # names come at the end
+    assert fit([running]).names == ("0", "1")
+    rounds = [one(number, [3.0 + 1e-15 * number, 2.0], 4.0) for number in (1, 2, 3)]
+    even = fit([real(rounds)])  # jitter that is rounding's own dust is none
     assert even.jitter is None and "jitter" not in as_csv(even)
 
 
 def test_failures_and_absences_by_hand() -> None:
-    """Five rounds of 4 s. South fails in the second, is gone in the third and fourth: there for 12 s until
+    """Five rounds of 4 s. 12 fails in the second, is gone in the third and fourth: there for 12 s until
     it leaves once, away for 8 s until it is back once; one of its three tries failed."""
     refused = [{"client": 1, "reason": "failed: the disk is full"}]
-    gone = [{"client": 1, "reason": "gone: no heartbeat"}]
-    planned = {"cohort": [0, 1], "steps": [10, 5]}
     rounds = [
         one(1, [3.0, 2.0], 4.0),
-        one(2, [3.0], 8.0, [0], refused=refused, planned=planned),
-        one(3, [3.0], 12.0, [0], refused=gone, planned=planned),
-        one(4, [3.0], 16.0, [0]),
-        one(5, [3.0, 2.0], 20.0),
+        one(2, [3.0], 4.0, [0], refused=refused),
+        one(3, [3.0], 4.0, [0], asked=[0]),
+        one(4, [3.0], 4.0, [0], asked=[0]),
+        one(5, [3.0, 2.0], 4.0),
     ]
-    found = fit([timings_of(real(rounds))])
+    found = fit([real(rounds)])
     assert found.failure is not None and found.on_seconds is not None and found.off_seconds is not None
     np.testing.assert_allclose(found.failure, [0, 1 / 3])
     np.testing.assert_allclose(found.on_seconds, [20, 12])
     np.testing.assert_allclose(found.off_seconds, [0, 8])
-    np.testing.assert_allclose(found.server_seconds, 1.0)
 
 
-def moved(number: int, cohort: list[int], began: list[float], came: list[float], **more: Any) -> RoundRecord:
-    """A move of a server that does not wait for all, two seconds after the one before."""
-    age = {"staleness": [int(number * 2 - begin > 2) for begin in began]}
-    own = age | {"cohort": cohort, "steps": [1] * len(cohort), "started": began, "arrived": came} | more
-    plan = own.pop("plan", {}) | {"client_seconds": [1.0] * len(cohort), "step_seconds": [0.5] * len(cohort)}
-    seconds = {"makespan": 2.0 * number}
-    return RoundRecord(number, seconds, {"makespan": 2.0}, plan=plan, wall={"elapsed": 2.0 * number}, **own)
+def flower_record(out: Path, quorum: int | None, order: list[int], away: range = range(0)) -> Path:
+    """The record of a Flower server of ours, twelve rounds: node i takes 0.1(i + 1) s a step and half a
+    second besides, of which it says the steps' part, and the server takes a quarter of a second to score."""
+    pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
+    from virtual_grid import PLAIN, VirtualGrid, arrays_of, steps_of, stock_app
+
+    from amsfl.flower import AMSFL, RoundGrid
+
+    def seconds(node: int, message: Any) -> float:
+        steps = steps_of(message)
+        return 0.1 * (node + 1) * steps + 0.5 if steps else 0.25
+
+    said = {"train-seconds": lambda node, x, config: 0.1 * (node + 1) * config["local-steps"]}
+    client = stock_app(lambda *_: np.ones(1), lambda node, x, config: 10 * (node + 1), **said)
+    virtual = VirtualGrid(client, 3, seconds)
+    strategy = AMSFL(
+        steps=4, min_available_nodes=1, min_train_nodes=1, min_evaluate_nodes=1, out=out, **PLAIN
+    )
+    strategy.nodes.places([1000 + node for node in order])  # who was first to answer
+
+    def stop(record: RoundRecord) -> bool:
+        virtual.gone = {2} if record.round in away else set()
+        return False
+
+    strategy.stop = stop
+    strategy.start(RoundGrid(virtual, poll=0.01, quorum=quorum), arrays_of(np.zeros(1)), num_rounds=12)
+    return out
 
 
-def away(rounds: list[RoundRecord], clients: int) -> list[list[int]]:
-    record = real(rounds, round_end="quorum:2")
-    made_from = {"clients": clients}
-    return timings_of(record._replace(manifest=record.manifest._replace(made_from=made_from))).away
+def test_the_record_of_a_flower_server(tmp_path: Path) -> None:
+    """Every site's truth comes back, whoever was first to answer."""
+    runs = [flower_record(tmp_path / str(n), None, order) for n, order in enumerate(([2, 0, 1], [0, 1, 2]))]
+    found = calibrate(runs)
+    assert found.names == ("1000", "1001", "1002") and found.failure is None and found.on_seconds is None
+    np.testing.assert_allclose(found.step_seconds, [0.1, 0.2, 0.3])
+    np.testing.assert_allclose(found.latency, 0.5 + 0.25, atol=0.05)  # by looks of 0.01 s
+    np.testing.assert_allclose(found.weight, np.array([1, 2, 3]) / 6)
 
 
-def test_who_is_at_work_is_not_away() -> None:
-    """Client 2 begins in round 1 and comes in round 2, one move old; client 3 comes back in the third."""
-    rounds = [
-        moved(1, [0, 1], [0.0, 0.0], [1.0, 2.0]),
-        moved(2, [0, 2], [2.0, 0.0], [3.0, 4.0], dropped=[[1, 2.0, 2.5]]),
-        moved(3, [0, 1, 2, 3], [4.0] * 4, [6.0] * 4),
-    ]
-    assert away(rounds, 4) == [[3], [3], []]
-    # nobody can stop client 1: given up after 2 s, it works until its reply is in after 6
-    late = {"refused": [{"client": 1, "reason": "late: no reply within 2.0 s"}]}
-    came = {"refused": [{"client": 1, "reason": "late reply: work for round 1 came after 6 s"}]}
-    alone = [moved(n, [0], [2.0 * n - 2], [2.0 * n], plan=p) for n, p in enumerate([late, {}, came, {}], 1)]
-    assert away([*alone, moved(5, [0, 1], [8.0, 8.0], [10.0, 10.0])], 2) == [[], [], [], [1], []]
+def test_the_record_of_a_flower_server_that_does_not_wait(tmp_path: Path) -> None:
+    """Under a quorum of two the third node is late, not away; then it is gone for three rounds."""
+    late = calibrate([flower_record(tmp_path / "late", 2, [0, 1, 2])])
+    np.testing.assert_allclose(late.step_seconds, [0.1, 0.2, 0.3])
+    np.testing.assert_allclose(late.latency - late.server_seconds, 0.5, atol=0.05)
+    assert late.on_seconds is None and late.failure is None
+    gone = calibrate([flower_record(tmp_path / "gone", None, [0, 1, 2], range(4, 7))])
+    assert gone.on_seconds is not None and gone.off_seconds is not None
+    np.testing.assert_array_equal(gone.off_seconds > 0, [False, False, True])
+
+
+def test_the_record_of_amsfl_deploy(tmp_path: Path) -> None:
+    pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
+    run, table = tmp_path / "run", tmp_path / "sites.csv"
+    words = ["--data", "digits", "--clients", "3", "--model", "softmax", "--method", "fedavg"]
+    done = CliRunner().invoke(app, ["deploy", *words, "--rounds", "3", "--out", str(run)])
+    assert done.exit_code == 0, done.output
+    done = CliRunner().invoke(app, ["calibrate", str(run), "--out", str(table)])
+    assert done.exit_code == 0, done.output
+    assert read_profile(table, 3).step_seconds.shape == (3,)
 
 
 def test_mistakes_are_sentences(known: tuple[Path, Path], tmp_path: Path) -> None:

@@ -430,6 +430,7 @@ class AMSFL(Wrapper):
         refused = [{"client": order.get(node), "reason": why} for node, why in entry["refused"].items()]
         kept = {key: entry[key] for key in ("verdict", "passes", "held_loss", "notes") if key in entry}
         plan = {**kept, "refused": refused, "client_seconds": entry.get("seconds", [])}  # type: ignore[misc]
+        plan["asked"] = [order[node] for node in entry["steps"]]
         return RoundRecord(
             done.number,
             dict(self.totals),

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from amsfl import clock, methods
+from amsfl import clock
 from amsfl.clock import Profile, RoundEnd
 from amsfl.core import UserError, listed, nearest
 from amsfl.core.algorithm import NUMBERS
 from amsfl.core.names import parse_names
-from amsfl.core.records import Array, JsonMapping
+from amsfl.core.records import Array
 from amsfl.methods import Method
 from amsfl.planning import Policy
 from amsfl.privacy import MECHANISMS, RECORD_LEVEL, Ledger, Mechanism, PrivacySettings
@@ -117,16 +117,6 @@ def shared_round_end(
             "batches of their own."
         )
     return ends[0]
-
-
-def round_end_on_record(settings: JsonMapping) -> RoundEnd:
-    """How the rounds of a record ended; where its method is not known here, they waited for all."""
-    try:
-        method = methods.make(str(settings.get("method", "fedavg")), settings.get("options") or {})
-        config = RunConfig.model_construct(**settings)
-        return chosen_round_end(config, method, settings.get("cohort") or int(settings.get("clients", 1)))
-    except UserError:
-        return clock.round_end("all")
 
 
 def client_step(config: Training) -> tuple[float, float]:

@@ -1,8 +1,8 @@
 """Seconds a step, latency, jitter, failures and absences of every client, from its recorded rounds.
 
-Medians, so that one bad round moves nothing. The server's own time between two rounds (it scores, writes and
-asks who is available) is fitted last, so that simulated rounds are as long as the recorded ones, and is added
-to every client's latency: the record of a round cannot tell the two apart.
+A real run's seconds are the server's own, from an order to its reply, and a client's word on one step; a
+simulated one's are virtual. Medians, so that one bad round moves nothing. What a real server does besides (it
+scores, writes and asks who is available) is added to every client's latency.
 """
 
 import csv
@@ -13,14 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amsfl.clock import ClientConditions
 from amsfl.clock.profile import COLUMNS, LARGEST, NAME, SMALLEST, Floats
 from amsfl.core import UserError
-from amsfl.study.timings import ClientRound, RunTimings, timings_in
+from amsfl.record import RunRecord, read_run
 
+FEWEST = 3  # rounds that say anything
 SIGMAS = 1.4826  # of a normal law, in median absolute deviations
-CUT = 0.1  # of the rounds at either end, before a mean
-DRAWS = 8  # of all rounds' luck, to know how long they are expected to be
 JITTER = 10.0  # at most
 DUST = 1e-9  # of rounding: less jitter than this is none
 
@@ -39,42 +37,66 @@ class FittedSites(NamedTuple):
     server_seconds: float = 0.0  # of the latency: what the server takes a round
 
 
+class TimedRound(NamedTuple):
+    """What a round's record says of time; clients by their places in the table."""
+
+    trips: list[tuple[int, int, float, float]]  # client, gradients, seconds, seconds of one step
+    failed: list[int]  # whose work came to nothing: not for being late, nor for being away
+    away: list[int]  # who could not be asked
+    took: float
+    server: float  # of that, besides clients' work
+
+
 def calibrate(folders: Sequence[Path]) -> FittedSites:
     """A table of sites from the records of runs with the same clients."""
-    runs = [timings_in(folder) for folder in folders]
-    for folder, other in zip(folders, runs, strict=True):
-        if other.names != runs[0].names:
+    runs = [read_run(folder) for folder in folders]
+    for folder, run in zip(folders, runs, strict=True):
+        if len(run.rounds) < FEWEST:
             raise UserError(
-                f"{str(folder)!r} has the clients {_listed(other.names)}, {str(folders[0])!r} has "
-                f"{_listed(runs[0].names)}; calibrate by runs of the same clients."
+                f"The record {str(folder)!r} has {len(run.rounds)} rounds; to calibrate by, give one with at "
+                f"least {FEWEST}."
+            )
+        if sorted(_names(run)) != sorted(_names(runs[0])):
+            raise UserError(
+                f"{str(folder)!r} has the clients {_listed(_names(run))}, {str(folders[0])!r} has "
+                f"{_listed(_names(runs[0]))}; calibrate by runs of the same clients."
             )
     return fit(runs)
 
 
-def fit(runs: Sequence[RunTimings]) -> FittedSites:
+def fit(runs: Sequence[RunRecord]) -> FittedSites:
     """From the rounds of all runs, which have the same clients."""
-    names = runs[0].names
-    mine: list[list[ClientRound]] = [[] for _ in names]
-    for trip in (trip for run in runs for trip in run.trips):
-        mine[trip.client].append(trip)
-    silent = [name for name, trips in zip(names, mine, strict=True) if not trips]
+    names = _names(runs[0])
+    if _is_real(runs[0]):  # by their numbers, whoever was first to answer
+        names = sorted(names, key=lambda name: (len(name), name))
+    places = [np.array([names.index(name) for name in _names(run)]) for run in runs]
+    timed = [_timed(run, mine) for run, mine in zip(runs, places, strict=True)]
+    rounds = [each for some in timed for each in some]
+    trips: list[list[tuple[int, float, float]]] = [[] for _ in names]
+    for client, gradients, seconds, one in (trip for each in rounds for trip in each.trips):
+        trips[client].append((gradients, seconds, one))
+    silent = [name for name, mine in zip(names, trips, strict=True) if not mine]
     if silent:
         raise UserError(
             f"No work of client {silent[0]!r} is on record in these rounds; calibrate by a longer run, or by "
             "one more that it took part in."
         )
-    step, rest, jitter = (np.array(column) for column in zip(*map(_client, mine), strict=True))
-    own = FittedSites(names, step, rest, jitter if jitter.any() else None)
-    # rounds that were shorter than expected by chance must not make fast clients faster than they are
-    server = max(float(np.mean([_server(own, run) for run in runs])), 0.0)
-    on, off = _presence(runs)
-    return own._replace(
-        latency=np.clip(rest + server, 0.0, LARGEST),
-        server_seconds=server,
-        failure=_failure(runs),
-        weight=next((np.array(run.weights) for run in runs if run.weights is not None), None),
-        on_seconds=on,
-        off_seconds=off,
+    step, rest, jitter = (np.array(column) for column in zip(*map(_client, trips), strict=True))
+    server = float(np.median([each.server for each in rounds]))
+    failed = np.bincount([who for each in rounds for who in each.failed], minlength=len(names))
+    tried = failed + [len(mine) for mine in trips]
+    on, off = _presence(timed, len(names))
+    weights = (_weights(run, mine) for run, mine in zip(runs, places, strict=True))
+    return FittedSites(
+        tuple(names),
+        step,
+        np.clip(rest + server, 0.0, LARGEST),
+        jitter if jitter.any() else None,
+        failed / tried if failed.any() else None,
+        on,
+        off,
+        next((each for each in weights if each is not None), None),
+        server,
     )
 
 
@@ -89,15 +111,47 @@ def as_csv(fitted: FittedSites) -> str:
     return file.getvalue()
 
 
-def _client(trips: Sequence[ClientRound]) -> tuple[float, float, float]:
+def _is_real(run: RunRecord) -> bool:
+    return run.manifest.kind == "flower"
+
+
+def _names(run: RunRecord) -> list[str]:
+    """The clients', in the order of the record; their places where nobody named them, or not yet."""
+    names = run.manifest.about.get("clients", {}).get("names")
+    asked = (who for each in run.rounds for who in (*each.cohort, *each.plan.get("asked", ())))
+    count = run.manifest.made_from.get("clients") or 1 + max(asked, default=-1)
+    return list(names or map(str, range(count)))
+
+
+def _timed(run: RunRecord, places: Floats) -> list[TimedRound]:
+    """The rounds of a run; `places` are its clients' in the table."""
+    real, whole = _is_real(run), max(len(each.plan.get("asked", ())) for each in run.rounds) == len(places)
+    speeds = np.array(run.manifest.about.get("clients", {}).get("step_seconds", ()))
+    rounds = []
+    for each in run.rounds:
+        steps = each.plan.get("step_seconds", speeds[each.cohort] if len(speeds) else ())
+        gradients = np.array(each.steps, int) + bool(each.readings)
+        seconds = each.plan["client_seconds"]
+        trips = zip(places[each.cohort].tolist(), gradients.tolist(), seconds, steps, strict=True)
+        if real:
+            lost = {item["client"] for item in each.plan["refused"]} - {None, *each.cohort}
+            took, server = each.wall["seconds"], each.wall["seconds"] - each.round_seconds["makespan"]
+        else:  # who was merely late was dropped when the server moved, at that very moment
+            lost = {int(who) for who, _, to in each.dropped if to < each.seconds["makespan"]}
+            took, server = each.round_seconds["makespan"], 0.0
+        absent = {*range(len(places))} - {*each.plan["asked"]} if real and whole else set[int]()
+        failed, away = (places[sorted(some)].tolist() if some else [] for some in (lost, absent))
+        rounds.append(TimedRound([*trips], failed, away, took, max(server, 0.0)))
+    return rounds
+
+
+def _client(trips: Sequence[tuple[int, float, float]]) -> tuple[float, float, float]:
     """Seconds a step and of the rest of a round, and by how much they vary together.
 
     Of a lognormal factor with a small sigma on each of w and b, the sum's deviation is sigma sqrt(w² + b²).
     """
-    gradients = np.array([trip.gradients for trip in trips], float)
-    seconds = np.array([trip.seconds for trip in trips])
-    # a client's own number, at most what the server measured
-    own = np.minimum([trip.step for trip in trips], seconds / gradients)
+    gradients, seconds, steps = np.array(trips, float).T
+    own = np.minimum(steps, seconds / gradients)  # a client's own number, at most what the server measured
     step = max(float(np.median(own)), SMALLEST)
     rest = max(float(np.median(seconds - gradients * own)), 0.0)
     off = (seconds - gradients * step - rest) / np.maximum(np.hypot(gradients * step, rest), SMALLEST)
@@ -105,46 +159,14 @@ def _client(trips: Sequence[ClientRound]) -> tuple[float, float, float]:
     return step, rest, min(sigma, JITTER) if sigma > DUST else 0.0
 
 
-def _server(own: FittedSites, run: RunTimings) -> float:
-    """What the server takes a round: seen where moves and replies have one clock, else what is missing."""
-    if run.lags is not None:
-        return float(np.median(run.lags))
-    expected = np.mean([_round_seconds(own, run, seed) for seed in range(DRAWS)], axis=0)
-    missing = np.sort(np.diff([0.0, *run.moves]) - expected)
-    cut = int(CUT * len(missing))
-    return float(np.mean(missing[cut : len(missing) - cut]))
-
-
-def _round_seconds(own: FittedSites, run: RunTimings, seed: int) -> Floats:
-    """How long rounds that wait for all are with such clients, of whom those worked whose work came."""
-    jobs = sorted((trip.round - 1, trip.client, trip.gradients) for trip in run.trips)
-    rounds, who, gradients = np.array(jobs, np.int64).T
-    conditions, work = ClientConditions(own.jitter, None), own.step_seconds[who] * gradients
-    seconds, _ = conditions.trips(seed, who, rounds, np.zeros(len(who)), work, own.latency[who])
-    whole = np.zeros(len(run.moves))
-    np.maximum.at(whole, rounds, seconds)
-    return whole
-
-
-def _failure(runs: Sequence[RunTimings]) -> Floats | None:
-    tried, failed = np.zeros(runs[0].clients), np.zeros(runs[0].clients)
-    for run in runs:
-        for some, none in zip(run.tried, run.failed, strict=True):
-            np.add.at(tried, some, 1)
-            np.add.at(failed, none, 1)
-    return failed / np.maximum(tried, 1) if failed.any() else None
-
-
-def _presence(runs: Sequence[RunTimings]) -> tuple[Floats | None, Floats | None]:
+def _presence(runs: Sequence[Sequence[TimedRound]], clients: int) -> tuple[Floats | None, Floats | None]:
     """Mean seconds there and away: the time spent so over how often it came to an end."""
-    clients = runs[0].clients
     on, off, left, back = (np.zeros(clients) for _ in range(4))
-    for run in runs:
+    for rounds in runs:
         was = np.zeros(clients, bool)
-        for nth, (took, away) in enumerate(zip(np.diff([0.0, *run.moves]), run.away, strict=True)):
-            now = np.zeros(clients, bool)
-            now[away] = True
-            on, off = on + took * ~now, off + took * now
+        for nth, each in enumerate(rounds):
+            now = np.isin(np.arange(clients), each.away)
+            on, off = on + each.took * ~now, off + each.took * now
             if nth:
                 left, back = left + (now & ~was), back + (was & ~now)
             was = now
@@ -153,6 +175,17 @@ def _presence(runs: Sequence[RunTimings]) -> tuple[Floats | None, Floats | None]
     # who was never seen to leave stays as long as it was seen; 0 seconds away is never away
     stays = np.clip(on / np.maximum(left, 1), SMALLEST, LARGEST)
     return stays, np.clip(off / np.maximum(back, 1), 0.0, LARGEST)
+
+
+def _weights(run: RunRecord, places: Floats) -> Floats | None:
+    """Shares of the data, where only the clients know them: of the last round where all counted in full."""
+    everybody = [*range(len(places))]
+    whole = [each for each in run.rounds if sorted(each.cohort) == everybody and not any(each.staleness)]
+    if run.settings.get("data") != "own" or not whole or not whole[-1].mix:
+        return None
+    shares = np.zeros(len(places))
+    shares[places[whole[-1].cohort]] = whole[-1].mix
+    return np.asarray(shares / shares.sum())
 
 
 def _listed(names: Sequence[str]) -> str:
