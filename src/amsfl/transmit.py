@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from amsfl import sampling
 from amsfl.core import Key, Kind, Parts, Transmit, UserError, namespace, scatter
-from amsfl.core.records import Array
-from amsfl.core.seams import is_real
+from amsfl.core.records import Array, is_real
 
 BLOCK = 1024  # numbers that share a scale: layers differ in size, and a scale costs four bytes
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import amsfl
 from amsfl import combine, methods, protocol
-from amsfl.combine.rules import capped
-from amsfl.combine.weighted import between, middle
+from amsfl.combine.rules import between, capped, middle
 from amsfl.core import Combine, Combined, Upload, UserError
 from amsfl.methods.arithmetic import upload
 

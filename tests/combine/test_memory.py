@@ -6,7 +6,7 @@ from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl import combine
-from amsfl.combine.memory import SKETCH, centre, sketched
+from amsfl.combine.rules import SKETCH, centre, sketched
 from amsfl.core import Upload, UserError
 
 CLIENTS, SIZE = 10, 700

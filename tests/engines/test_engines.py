@@ -11,11 +11,11 @@ from amsfl import methods, sampling
 from amsfl.core import Remark, UserError
 from amsfl.data import load, partition
 from amsfl.engines import losses, make, metrics, models, task
-from amsfl.engines.dense import swap_layout
+from amsfl.engines.contract import Scores
 from amsfl.engines.jax_engine import JaxEngine, cut, width
+from amsfl.engines.layers import swap_layout
+from amsfl.engines.loop_engine import NumpyNetwork
 from amsfl.engines.memory import check_fits, state_bytes
-from amsfl.engines.numpy_network import NumpyNetwork
-from amsfl.engines.scores import Scores
 from amsfl.record import read_manifest
 from amsfl.simulation import make_config, run_batch
 from amsfl.simulation.components import precision

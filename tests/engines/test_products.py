@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from amsfl.engines import dense
-from amsfl.engines.convolution import convolve
+from amsfl.engines import layers
+from amsfl.engines.layers import convolve
 
 
 def drawn(*shape: int) -> np.ndarray:
@@ -28,7 +28,7 @@ def test_convolutions_and_their_gradients_are_those_of_xla(channels, side, strid
         )
 
     def ours(maps, weight):
-        return convolve(dense.Layer(weight, np.zeros(4, np.float32)), maps, stride)
+        return convolve(layers.Layer(weight, np.zeros(4, np.float32)), maps, stride)
 
     (found, back), (expected, truth) = (jax.vjp(function, maps, weight) for function in (ours, theirs))
     np.testing.assert_allclose(found, expected, atol=1e-4)
@@ -40,5 +40,5 @@ def test_convolutions_and_their_gradients_are_those_of_xla(channels, side, strid
 @pytest.mark.parametrize("wide, narrow", [(50, 3), (3, 50), (40, 40)])
 def test_products_with_a_transposed_side(wide, narrow):
     a, b = drawn(64, wide), drawn(64, narrow)
-    found = jax.jit(partial(dense.times, turn_a=True))(a, b)
+    found = jax.jit(partial(layers.times, turn_a=True))(a, b)
     np.testing.assert_allclose(found, a.T.astype(np.float64) @ b, atol=1e-4)

@@ -6,7 +6,7 @@ import pytest
 import amsfl
 from amsfl.core import UserError
 from amsfl.privacy import Exposure, epsilon, noise_for
-from amsfl.privacy.budget_plan import APART, Worth, balance, spread_by_worth, spread_evenly
+from amsfl.privacy.accounting import APART, Worth, balance, spread_by_worth, spread_evenly
 
 
 def test_counts_minimise_noise_and_shift():

@@ -145,7 +145,7 @@ def test_another_layout_is_not_resumed_on_scrambled_weights(call, monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         amsfl.run(dataset=digits, out="a", watch=stop, **settings)
-    from amsfl.engines.models import layers
+    from amsfl.engines import layers
 
     monkeypatch.setattr(layers, "flips", lambda count: [False] * count)
     with pytest.raises(UserError, match="The run began with layout"):

@@ -8,7 +8,7 @@ from federation_small import SMALL, own_data
 from amsfl import methods
 from amsfl.data import partition
 from amsfl.engines import memory, models, task
-from amsfl.engines.jobs import ClientResult
+from amsfl.engines.client_program import ClientResult
 from amsfl.settings.custom import CustomParts
 from amsfl.simulation import make_config
 from amsfl.simulation.components import precision

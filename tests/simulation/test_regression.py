@@ -16,8 +16,7 @@ import amsfl
 from amsfl import portable, record, sampling
 from amsfl.cli.app import app
 from amsfl.core import UserError
-from amsfl.core.score_names import check_target
-from amsfl.core.scores import NUMBERS, score
+from amsfl.core.scores import NUMBERS, check_target, score
 from amsfl.data import describe, load, load_table
 from amsfl.data.dataset import Dataset, strata
 from amsfl.engines.models import tensors

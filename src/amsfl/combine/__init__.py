@@ -1,9 +1,7 @@
 """What the server makes of a cohort's uploads where a sum is not enough: one table for all."""
 
 from amsfl.combine.chain import by_step, chain, link_names, weighed
-from amsfl.combine.memory import trust, voices
-from amsfl.combine.rules import cap, clip, krum, median, trimmed
-from amsfl.combine.weighted import middle
+from amsfl.combine.rules import cap, clip, krum, median, middle, trimmed, trust, voices
 from amsfl.core import Combine, Kind
 
 _ALL = cap, clip, voices, trust, median, trimmed, krum

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from amsfl.combine.weighted import beside
 from amsfl.core import Combine, Combined, Upload, UserError, namespace
 from amsfl.core.records import Array
 
@@ -140,3 +139,8 @@ def _lengths(steps: Array, weights: Array, rows: int) -> Array:
     if rows == len(steps):
         return steps
     return namespace(steps).zeros(rows, dtype=steps.dtype) + (weights * steps).sum() / weights.sum()
+
+
+def beside(numbers: Array, part: Array) -> Array:
+    """One number a row, in a shape that multiplies the part's rows."""
+    return numbers.reshape(-1, *[1] * (part.ndim - 1))

@@ -2,21 +2,25 @@
 
 from amsfl.core.errors import DiskError, Remark, UserError, first_line, listed, missing, nearest, need
 from amsfl.core.names import Kind, parse_names
-from amsfl.core.records import Plan, Reading, Total, Upload, Verdict
-from amsfl.core.scores import Score, score
-from amsfl.core.seams import (
+from amsfl.core.records import (
     Attack,
     ClientPrivacy,
     Combine,
     Combined,
     Key,
     Parts,
+    Plan,
+    Reading,
     RowPrivacy,
+    Total,
     Transmit,
+    Upload,
+    Verdict,
     namespace,
     repeat,
     scatter,
 )
+from amsfl.core.scores import Score, score
 
 __all__ = [
     "Attack",

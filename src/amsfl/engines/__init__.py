@@ -2,8 +2,7 @@
 
 from amsfl.core import UserError, nearest
 from amsfl.engines import devices
-from amsfl.engines.contract import Engine, Models, Results, Work
-from amsfl.engines.scores import Errors, Scores, metrics
+from amsfl.engines.contract import Engine, Errors, Models, Results, Scores, Work, metrics
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 
@@ -38,7 +37,7 @@ def by_size(task: Task, method: Method, steps: float, scored: float, batch: int)
     """
     from jax import default_backend
 
-    from amsfl.engines.numpy_network import takes
+    from amsfl.engines.loop_engine import takes
 
     forward = 2 * task.dim
     seconds = steps * (STEP + 3 * forward * batch / FLOPS) + scored * forward / FLOPS

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from amsfl.core.records import Array, Tree
+from amsfl.engines.contract import Scores, errors
 from amsfl.engines.devices import jit_small
 from amsfl.engines.memory import intermediate_bytes, room_for
 from amsfl.engines.models import tensors
-from amsfl.engines.scores import Scores, errors
 from amsfl.engines.task import Task
 from amsfl.portable.network import logits
 

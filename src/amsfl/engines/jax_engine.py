@@ -18,12 +18,19 @@ import numpy as np
 from amsfl.core import Upload
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import client_program, devices
-from amsfl.engines.contract import Models, Results, Work, as_readings
+from amsfl.engines.client_program import (
+    ClientJob,
+    ClientResult,
+    DeviceRows,
+    JobStart,
+    JobTable,
+    columns,
+    job_tables,
+)
+from amsfl.engines.contract import Models, Results, Scores, Work, as_readings
 from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
-from amsfl.engines.jobs import ClientJob, ClientResult, DeviceRows, JobStart, JobTable, columns, job_tables
 from amsfl.engines.memory import check_fits, lane_bytes, room_for
-from amsfl.engines.scores import Scores
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 from amsfl.portable.network import count_operations

@@ -1,8 +1,12 @@
-"""The reference engine: numpy, one client and one step at a time, and it says where things go wrong."""
+"""The reference engine: numpy, one client and one step at a time, and it says where things go wrong.
+
+Dense networks are numpy's, of flat vectors: nothing is compiled, which is most of the time of a small job.
+"""
 
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import jax
@@ -15,12 +19,91 @@ from amsfl.core import Reading, Remark, Upload
 from amsfl.core.records import Array, Tree
 from amsfl.engines import losses, private_gradients
 from amsfl.engines.client_program import gradient
-from amsfl.engines.contract import Results, Work, as_readings
-from amsfl.engines.numpy_network import NumpyNetwork, takes
-from amsfl.engines.scores import Scores, score_logits
+from amsfl.engines.contract import Results, Scores, Work, as_readings, errors
+from amsfl.engines.layers import flips
+from amsfl.engines.models import is_dense
 from amsfl.engines.task import Task
 from amsfl.methods import Method
 from amsfl.protocol import LocalState
+
+Layers = list[tuple[Array, Array]]  # weights [inputs, outputs] and biases
+
+
+def takes(task: Task, method: Method) -> bool:
+    """Whether numpy can: dense layers with ReLU between, one of our losses, no teacher, no private rows."""
+    return is_dense(task.model.layers) and method.arithmetic.objective is None and method.private_rows is None
+
+
+class NumpyNetwork:
+    """What the loop engine asks of a network."""
+
+    def __init__(self, task: Task):
+        self.task, self.scale = task, task.dtype(1 / task.model.unit)
+        sizes = [(part.inputs, part.outputs) for part in task.model.layers if part.kind == "dense"]
+        self.sizes = [(*size, flip) for size, flip in zip(sizes, flips(len(sizes)), strict=True)]
+
+    def outputs(self, vector: Array, x: Array) -> Array:
+        return self._forward(self._layers(vector), x)[-1]
+
+    def gradient(self, vector: Array, x: Array, y: Array, _: Tree = ()) -> tuple[Array, Array]:
+        """The mean loss of some rows, and its gradient."""
+        layers = self._layers(vector)
+        *before, outputs = self._forward(layers, x)
+        loss, change = loss_and_slope(self.task.loss, outputs, y)
+        change = change / self.task.dtype(len(y))
+        parts: list[Array] = []
+        for place in reversed(range(len(layers))):
+            came, flip = before[place], self.sizes[place][2]
+            parts += [change.sum(0), (change.T @ came if flip else came.T @ change).ravel()]
+            if place:
+                change = change @ layers[place][0].T * (came > 0)
+        return loss.mean(), np.concatenate(parts[::-1])
+
+    def held_back(self, vector: Array, x: Array, y: Array) -> tuple[Array, Array]:
+        """As `losses.held_loss_and_spread` has it."""
+        outputs, nothing = self.outputs(vector, x), self.task.dtype(np.nan)
+        if not len(y):
+            return nothing, nothing
+        spread = np.abs(outputs - outputs.mean(0)).max() / (1 + np.abs(outputs).max())
+        return loss_and_slope(self.task.loss, outputs, y)[0].mean(), spread if len(y) > 1 else nothing
+
+    def _forward(self, layers: Layers, x: Array) -> list[Array]:
+        """What goes into every layer, and what comes out of the last."""
+        values = [x * self.scale if self.task.model.unit != 1 else x]
+        for weight, bias in layers:
+            out = values[-1] @ weight + bias
+            values.append(out if len(values) == len(layers) else np.maximum(out, 0))
+        return values
+
+    def _layers(self, vector: Array) -> Layers:
+        layers, at = [], 0
+        for inputs, outputs, flip in self.sizes:
+            flat, at = vector[at : at + inputs * outputs], at + inputs * outputs
+            weight = flat.reshape(outputs, inputs).T if flip else flat.reshape(inputs, outputs)
+            layers.append((weight, vector[at : at + outputs]))
+            at += outputs
+        return layers
+
+
+def loss_and_slope(loss: losses.RowLoss, outputs: Array, y: Array) -> tuple[Array, Array]:
+    """Of every row the loss, and its derivative by the outputs."""
+    if loss in (losses.squared, losses.absolute):
+        off = outputs[:, 0] - y
+        of_rows = off**2 / 2 if loss is losses.squared else np.abs(off)
+        return of_rows, (off if loss is losses.squared else np.sign(off))[:, None]
+    likely = log_softmax(outputs)
+    rows, change = np.arange(len(y)), np.exp(likely)
+    of_rows = -likely[rows, y]
+    change[rows, y] -= 1
+    if isinstance(loss, partial):
+        each = np.asarray(loss.args[0], outputs.dtype)[y]
+        return of_rows * each, change * each[:, None]
+    return of_rows, change
+
+
+def log_softmax(outputs: Array) -> Array:
+    away = outputs - outputs.max(-1, keepdims=True)
+    return np.asarray(away - np.log(np.exp(away).sum(-1, keepdims=True)))
 
 
 class JaxNetwork:
@@ -153,3 +236,15 @@ class LoopEngine:
         picked = sampling.draw(key, sampling.words(step), places, shards.size[trial, who], self.task.shuffled)
         row = shards.order[trial, shards.start[trial, who] + picked]
         return self.task.x[row], self.task.y[row]
+
+
+def score_logits(task: Task, split: str, outputs: Sequence[Array]) -> Scores:
+    """Scores of each model's outputs on a split, in numpy: the reference engine's."""
+    y = task.evals[split][1]
+    loss = [loss_and_slope(task.scored, each, y)[0].mean(dtype=np.float64) for each in outputs]
+    if not task.classes:
+        wrong = [each[:, 0].astype(np.float64) - y for each in outputs]
+        means = np.array([(np.abs(error).mean(), (error**2).mean()) for error in wrong])
+        return Scores(np.array(loss), None, errors(task, split, *means.T))
+    cells = [np.bincount(y * task.classes + each.argmax(-1), minlength=task.classes**2) for each in outputs]
+    return Scores(np.array(loss), np.stack(cells).reshape(-1, task.classes, task.classes))

@@ -19,9 +19,9 @@ from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import losses
-from amsfl.engines.dense import Layer, flips, perceptron, product, weight_gradient
+from amsfl.engines.client_program import ClientJob
 from amsfl.engines.devices import Program
-from amsfl.engines.jobs import ClientJob
+from amsfl.engines.layers import Layer, flips, perceptron, product, weight_gradient
 from amsfl.engines.models import Model
 from amsfl.engines.task import Task
 from amsfl.privacy import safe_sum

@@ -12,8 +12,8 @@ from jax.flatten_util import ravel_pytree
 from amsfl import sampling
 from amsfl.core.records import Tree
 from amsfl.data.dataset import Dataset
-from amsfl.engines import devices, losses
-from amsfl.engines.models import Model, draw, layers
+from amsfl.engines import devices, layers, losses
+from amsfl.engines.models import Model, drawn, is_dense
 
 Matrix = np.ndarray[Any, np.dtype[Any]]
 PAGE = 4096
@@ -89,8 +89,8 @@ class Task(NamedTuple):
         init = self.model.init
         if isinstance(init, partial) and init.func is layers.zeros:
             return np.zeros((len(self.seeds), self.dim), self.dtype)
-        if isinstance(init, partial) and init.func is layers.init and draw.is_dense(self.model.layers):
-            return np.stack([draw.drawn(self.model.layers, seed) for seed in self.seeds]).astype(self.dtype)
+        if isinstance(init, partial) and init.func is layers.init and is_dense(self.model.layers):
+            return np.stack([drawn(self.model.layers, seed) for seed in self.seeds]).astype(self.dtype)
         with jax.enable_x64(False):
 
             def one(seed: jax.Array) -> jax.Array:

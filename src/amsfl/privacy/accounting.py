@@ -1,13 +1,17 @@
-"""How much so many private steps tell of one row or client: dp-accounting's answer, no arithmetic of our own.
+"""How much so many private steps tell of one row or client, and how many may be taken.
 
-A step is a Gaussian mechanism on a Poisson sample; steps compose. The guarantee is (epsilon, delta)-
-differential privacy against whoever sees everything that was sent. Data sets are neighbours if one row is
-replaced by an empty one ("zero-out"): how many rows a client has is public.
+Epsilons are dp-accounting's answers, no arithmetic of our own. A step is a Gaussian mechanism on a Poisson
+sample; steps compose. The guarantee is (epsilon, delta)-differential privacy against whoever sees everything
+that was sent. Data sets are neighbours if one row is replaced by an empty one ("zero-out"): how many rows a
+client has is public.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import ceil, exp, expm1, floor, log, log10
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from amsfl.core import UserError
 
@@ -156,3 +160,197 @@ def _one_step(chance: float, noise: float, fine: float) -> Any:
             "pip install 'amsfl[privacy]'"
         ) from None
     return loss.from_gaussian_mechanism(noise, value_discretization_interval=fine, sampling_prob=chance)
+
+
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
+APART = 0.003  # how far clients' aims lie apart, squared, beside steps as long as the clipping norm
+
+
+class Spread(NamedTuple):
+    """What a run asks of its clients."""
+
+    steps: Ints  # of each in the whole run
+    noise: Floats  # of each of these
+
+
+class Worth(NamedTuple):
+    """What decides how many steps are worth their noise."""
+
+    shares: Floats  # of all data
+    batches: Floats  # rows expected in each client's minibatches
+    numbers: int  # of the model
+    most: int  # steps of anybody
+
+
+def spread_evenly(exposures: Sequence[Exposure], budgets: Sequence[float], steps: int) -> Spread:
+    """The same number of steps for all, each with the least noise that its budget of epsilon allows."""
+    return fit_noise(exposures, budgets, np.full(len(exposures), steps))
+
+
+def spread_by_worth(
+    exposures: Sequence[Exposure], budgets: Sequence[float], steps: int, worth: Worth
+) -> Spread:
+    """As many steps as are worth their noise, by weight as much learning as `steps` of all would be.
+
+    A budget is a client's own, and what of it is left at the end was worth nothing: so every client's noise
+    is the least by which its steps of the whole run fit. Then more steps need more noise on each, and how
+    much the noise weighs against what is learnt does not depend on their number T, nearly: with deviation s ~
+    sqrt(T), d numbers and b rows expected in a batch,
+
+        r_i^2 = d s_i^2 / (b_i^2 T)
+
+    is what a client's noise is, squared, beside T steps as long as the clipping norm. So T_i says how much
+    client i counts, u_i ~ w_i T_i, and those u are best that minimise what noise and a shift away from the
+    shares w do:
+
+        sum_i u_i^2 r_i^2 + APART sum_i (u_i - w_i)^2, sum_i u_i = 1: u_i = (APART w_i + p) / (APART + r_i^2)
+
+    Without noise these are the shares, and all take the same steps; with much of it u ~ 1/r^2, the weights of
+    least variance: small sites, whose noise is as large as that of large ones on less to learn, take few.
+    """
+    even = spread_evenly(exposures, budgets, steps)
+    harm = worth.numbers * even.noise**2 / (worth.batches**2 * steps)
+    counts = balance(worth.shares, harm)
+    asked = np.clip(np.rint(steps * counts / worth.shares), 1, worth.most).astype(np.int64)
+    return fit_noise(exposures, budgets, asked)
+
+
+def balance(shares: Floats, harm: Floats) -> Floats:
+    """The u of above: where a client would count less than nothing it counts nothing, and the others more."""
+    counted = np.ones(len(shares), bool)
+    while True:
+        inside = np.where(counted, 1 / (APART + harm), 0)
+        price = (1 - APART * (shares * inside).sum()) / inside.sum()
+        counts = (APART * shares + price) * inside
+        if (counts >= 0).all():
+            return np.asarray(counts)
+        counted &= counts > 0
+
+
+def fit_noise(exposures: Sequence[Exposure], budgets: Sequence[float], steps: Ints) -> Spread:
+    noise = [noise_for(*each) for each in zip(exposures, budgets, steps.tolist(), strict=True)]
+    return Spread(steps, np.array(noise))
+
+
+UNLIMITED = 2**62
+
+
+class Ledger(NamedTuple):
+    """Pure functions of the steps that clients have taken: the record of a run holds all that they need.
+
+    A mechanism that protects whole clients has one entry for all of them, and rounds in place of steps.
+    """
+
+    exposures: tuple[Exposure, ...] = ()  # one a client; () without privacy
+    budgets: tuple[float, ...] = ()  # epsilon; () where none is set
+    limits: Ints = np.zeros(0, np.int64)  # steps in a whole run; nobody writes to it
+    by_round: bool = False
+
+    def units(self, steps: Sequence[int], rounds: int) -> Sequence[int]:
+        """What is counted: every client's steps, those under way included; or rounds.
+
+        Args:
+            steps: Of every client so far.
+            rounds: So far.
+
+        Returns:
+            One number an entry.
+        """
+        return [rounds] if self.by_round else steps
+
+    def left(self, taken: Sequence[int]) -> Ints:
+        """Steps that every client may still take.
+
+        Args:
+            taken: `units` so far.
+
+        Returns:
+            One number an entry.
+        """
+        return np.maximum(self.limits - np.asarray(taken, np.int64), 0)
+
+    def exhausted(self, taken: Sequence[int]) -> bool:
+        """Whether nobody may take another step.
+
+        Args:
+            taken: `units` so far.
+
+        Returns:
+            False where no budget is set.
+        """
+        return bool(self.budgets) and not self.left(taken).any()
+
+    def bounds(self, taken: Sequence[int]) -> list[float]:
+        """Every client's epsilon so far, or a little more: at the next mark, and never above its budget.
+
+        Args:
+            taken: `units` so far.
+
+        Returns:
+            One epsilon an entry.
+        """
+        bounds = self.spent([mark(int(steps)) for steps in taken])
+        for place, (steps, budget) in enumerate(zip(taken, self.budgets, strict=False)):
+            if steps <= self.limits[place]:
+                bounds[place] = min(bounds[place], budget)
+        return bounds
+
+    def spent(self, taken: Sequence[int]) -> list[float]:
+        """Every client's epsilon for the steps that it took.
+
+        Args:
+            taken: `units` so far.
+
+        Returns:
+            One epsilon an entry.
+        """
+        pairs = zip(self.exposures, taken, strict=False)
+        return [epsilon(exposure, int(steps)) for exposure, steps in pairs]
+
+    def claims(self, taken: Sequence[int], stopped_by_data: bool) -> list[float]:
+        """The epsilon that a run may claim for every client.
+
+        Where scores decided when it ended, the steps up to there are no bound: the end itself tells of rows.
+        Then it is the budget that was set before the run, and none where there is no budget.
+
+        Args:
+            taken: `units` so far.
+            stopped_by_data: Whether scores may have ended the run.
+
+        Returns:
+            One epsilon an entry; [] where none can be claimed.
+        """
+        if not stopped_by_data:
+            return self.spent(taken)
+        return [budget if steps else 0.0 for budget, steps in zip(self.budgets, taken, strict=False)]
+
+
+NOTHING = Ledger()
+
+
+def open_ledger(exposures: Sequence[Exposure], budgets: Sequence[float] | None) -> Ledger:
+    """The ledger of a run whose noise is set: as many steps as each client's budget allows; None: no bound.
+
+    Refused where nobody may take a step.
+    """
+    if budgets is None:
+        return Ledger(tuple(exposures), (), np.full(len(exposures), UNLIMITED))
+    each = list(zip(exposures, budgets, strict=True))
+    limits = np.array([steps_within(exposure, budget) for exposure, budget in each], np.int64)
+    if not limits.any():
+        exposure, budget = min(each, key=lambda pair: pair[0].chance / pair[1])
+        cost, noise = epsilon(exposure, 1), noise_for(exposure, budget, 1)
+        raise UserError(
+            f"No client may take a single step: one costs an epsilon of {cost:.3g} where a row is in a batch "
+            f"with a chance of {exposure.chance:.3g} and the noise is {exposure.noise:g}, and {budget:g} is "
+            f"allowed; raise --noise (from {noise:.2g} on one step fits), lower --batch, or raise --epsilon."
+        )
+    return Ledger(tuple(exposures), tuple(budgets), limits)
+
+
+def spread_ledger(exposures: Sequence[Exposure], budgets: Sequence[float], spread: Spread) -> Ledger:
+    """The ledger of a run whose noise was chosen for so many steps."""
+    noised = (one._replace(noise=float(noise)) for one, noise in zip(exposures, spread.noise, strict=True))
+    return Ledger(tuple(noised), tuple(budgets), spread.steps)

@@ -8,8 +8,7 @@ import pandas as pd
 
 from amsfl.core import Score, UserError
 from amsfl.core.records import Json
-from amsfl.core.score_names import check_target
-from amsfl.core.scores import NUMBERS, recorded_score
+from amsfl.core.scores import NUMBERS, check_target, recorded_score
 from amsfl.report import read
 from amsfl.report.read import ReportedMethod, Source
 from amsfl.report.statistics import (

@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from amsfl.core.score_names import check_name, check_target
+from amsfl.core.scores import check_name, check_target
 
 ROUNDS = 50  # when nothing says when to stop
 ROUNDS_TO_TARGET = 1_000  # when only a target does, which may lie out of reach

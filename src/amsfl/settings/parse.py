@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from amsfl.core import UserError, nearest
 from amsfl.core.names import own_names
 from amsfl.core.records import Json, JsonMapping
-from amsfl.core.score_names import split_target
+from amsfl.core.scores import split_target
 from amsfl.data.sources import is_named
 from amsfl.record import Manifest
 from amsfl.settings.definitions import RunConfig, ServeConfig, Training, marked

@@ -17,7 +17,7 @@ from amsfl.core.records import JsonMapping
 from amsfl.data import Dataset, Frame
 from amsfl.data.sources import is_table
 from amsfl.engines.models import Model
-from amsfl.privacy.mechanism import check_longer
+from amsfl.privacy.mechanisms import check_longer
 from amsfl.record import RoundRecord, RunWriter, check_same
 from amsfl.settings.checks import privacy_remarks, private_settings, remarks
 from amsfl.settings.custom import CustomParts, check_dataset, split_custom

@@ -9,9 +9,9 @@ from amsfl.core.records import Json
 from amsfl.core.scores import UNBALANCED
 from amsfl.data.dataset import is_own_table
 from amsfl.engines import Errors, Scores, Task, devices, metrics
+from amsfl.engines.contract import class_metrics
 from amsfl.engines.evaluate import outputs
 from amsfl.engines.models import tensors
-from amsfl.engines.scores import class_metrics
 from amsfl.portable.evaluation import of_classes, permutation_importance
 from amsfl.portable.network import logits
 from amsfl.record.schema import Array

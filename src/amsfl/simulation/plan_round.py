@@ -15,7 +15,7 @@ from amsfl.clock.round_end import ArrivalGroup, Starter
 from amsfl.core.records import Array, Number
 from amsfl.planning import planner
 from amsfl.planning.planner import Decision, PlanRequest
-from amsfl.privacy.mechanism import pace
+from amsfl.privacy.mechanisms import pace
 from amsfl.settings.checks import private_settings
 from amsfl.simulation import event_queue
 from amsfl.simulation.event_queue import JOB, NOBODY

@@ -45,7 +45,7 @@ def rounds(setup: RunSetup, trial: TrialState) -> Steps:
         found = []
         for work in begin_round(setup, trial, plan):
             found.append((work, (yield work)))  # local steps: engines/
-        result = end_round(setup, trial, plan, found)  # the server's move: protocol/
+        result = end_round(setup, trial, plan, found)  # the server's move: protocol.py
         if setup.learns:  # what readings, as clients report them, say of the next plan: planning/
             cohort, context = plan.jobs["client"], setup.contexts[trial.index]
             reading = setup.attackers.report(trial.index, cohort, result.reading)

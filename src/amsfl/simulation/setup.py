@@ -16,8 +16,8 @@ from amsfl.engines.private_gradients import check_rows_apart
 from amsfl.planning import Policy, planner
 from amsfl.planning.planner import PlannerContext, planner_context, steps_of
 from amsfl.privacy import Ledger, Mechanism
-from amsfl.privacy.client_level import private_sum
-from amsfl.privacy.ledger import NOTHING
+from amsfl.privacy.accounting import NOTHING
+from amsfl.privacy.mechanisms import private_sum
 from amsfl.settings.checks import (
     budgets_of,
     check_everyone,

@@ -1,7 +1,7 @@
-"""What privacy means for a run: the settings that it depends on, the two mechanisms' common parts.
+"""What privacy means for a run: the settings that it depends on, and the two mechanisms.
 
-`record` keeps rows private, `client` whole clients: record_level.py and client_level.py. Each says what it
-refuses (`check`) and opens a run's ledger: noise, and the most steps of each client.
+`record` keeps rows private, `client` whole clients. Each says what it refuses (`check`) and opens a run's
+ledger: noise, and the most steps of each client.
 """
 
 from collections.abc import Callable, Sequence
@@ -9,12 +9,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from amsfl import sampling
 from amsfl.clock import RoundEnd
-from amsfl.core import RowPrivacy, UserError
+from amsfl.core import ClientPrivacy, RowPrivacy, Upload, UserError, namespace
 from amsfl.methods import Method
+from amsfl.methods.arithmetic import Vector, average
 from amsfl.planning import Policy
-from amsfl.privacy.accounting import Exposure
-from amsfl.privacy.ledger import Ints, Ledger
+from amsfl.privacy.accounting import (
+    Exposure,
+    Ints,
+    Ledger,
+    Spread,
+    Worth,
+    open_ledger,
+    spread_by_worth,
+    spread_evenly,
+    spread_ledger,
+)
 
 USUAL_NOISE = 1.0  # where nobody sets one, nor a budget
 
@@ -173,3 +184,114 @@ def pace(ledger: Ledger, taken: Sequence[int], share: float | None) -> Ints | No
     due = np.ceil(ledger.limits * share - 1e-9).astype(np.int64)
     paced = np.clip(due - np.asarray(taken, np.int64), 0, left)
     return paced if paced.any() else np.minimum(left, 1)  # no round is empty while anybody may work
+
+
+def check_record(settings: PrivacySettings, method: Method, policy: Policy, end: RoundEnd) -> None:
+    check_settings(settings)
+    if end.overlap:
+        raise UserError(
+            "A server that waits for nobody would wait forever once clients have spent their privacy; "
+            "under privacy rounds end with all, a deadline or a quorum."
+        )
+
+
+def record_ledger(settings: PrivacySettings, policy: Policy, clients: Clients) -> Ledger:
+    """Rows kept private: every row's gradient cut at the client, noise on their sum.
+
+    g = (sum_{i in batch} grad_i min(1, clip/||grad_i||) + noise clip z) / b,   z standard normal,  b = q rows
+
+    Every row is in a batch with chance q = batch/rows, whoever else is (Poisson sampling).
+    Abadi et al. 2016, arXiv 1607.00133.
+
+    Without a noise in the settings every client has its own, by the steps that the run will ask of it.
+    """
+    rows, budgets = clients.rows, clients.budgets
+    able = [who for who in range(len(rows)) if budgets is None or budgets[who] > 0]
+    if not able:
+        raise UserError("Every client has spent its epsilon: none of them may take another step.")
+    words = sampling.chance(settings.batch, rows)
+    exposures = [exposure(settings, sampling.share(word)) for word in words]
+    if budgets is None or settings.noise is not None:
+        return open_ledger(exposures, budgets)
+    mine, limits = [exposures[who] for who in able], [budgets[who] for who in able]
+    steps = max(round(settings.planned * settings.steps * clients.part), 1)
+    if policy.readings:
+        own = rows[able]
+        batches = np.minimum(own, settings.batch).astype(float)
+        most = settings.planned * max(settings.steps, settings.most_steps)
+        worth = Worth(own / own.sum(), batches, clients.numbers, most)
+        planned = spread_by_worth(mine, limits, steps, worth)
+    else:
+        planned = spread_evenly(mine, limits, steps)
+    spread = Spread(np.zeros(len(rows), np.int64), np.full(len(rows), USUAL_NOISE))
+    spread.steps[able], spread.noise[able] = planned
+    return spread_ledger(exposures, budgets, spread)
+
+
+RECORD_LEVEL = Mechanism("record", True, check_record, record_ledger)
+
+
+def check_client(settings: PrivacySettings, method: Method, policy: Policy, end: RoundEnd) -> None:
+    """Whole clients are private only if nothing but their deltas moves the model, each once a round."""
+    name, hint = method.title, "use fedavg, fedprox, fedavgm or fedadam"
+    if method.cost.vectors_up > 1 or method.cost.vectors_down > 1 or method.arithmetic.mix is not average:
+        raise UserError(
+            f"{name} sends more than a delta, or counts it by what the others did, and nobody knows how much "
+            f"one client then moves the model; to keep whole clients private {hint}."
+        )
+    if method.facts.readings or policy.readings:
+        raise UserError(
+            "Clients' readings would reach plans and rates without noise; to keep whole clients private "
+            f"{hint} with the policy fixed or fill."
+        )
+    if method.combine is not None or settings.extrapolation > 1:
+        raise UserError(
+            "How much one client moves a rule over all uploads, or FedExP's length, is not known; to keep "
+            "whole clients private leave --robust and --extrapolation out."
+        )
+    if not end.waits_for_all or settings.availability != "always":
+        raise UserError(
+            "Cohorts are drawn by chance alone, and nobody counts twice: to keep whole clients private, "
+            "rounds end with all, and all clients are available (--availability always)."
+        )
+    check_settings(settings)
+
+
+def client_ledger(settings: PrivacySettings, policy: Policy, clients: Clients) -> Ledger:
+    """A round is a step, a cohort's chance a row's."""
+    one = exposure(settings, clients.part)
+    if settings.epsilon is None or settings.noise is not None:
+        ledger = open_ledger([one], None if settings.epsilon is None else [settings.epsilon])
+    else:
+        spread = spread_evenly([one], [settings.epsilon], settings.planned)
+        ledger = spread_ledger([one], [settings.epsilon], spread)
+    return ledger._replace(by_round=True)
+
+
+def private_sum(clip: float, noise: float, part: float) -> ClientPrivacy:
+    """Whole clients kept private (phones): every delta cut, noise on the sum at the server.
+
+    D = (sum_{i in cohort} w_i d_i min(1, C/||d_i||) + z C max_j w_j N(0, I)) / q
+
+    Every client is in a round's cohort with chance q, whoever else is; w are shares of all data, and the
+    largest of all of them, in the cohort or not, is what one client can add to the sum: Flower's noise goes
+    by the number of clients, and their average by rows. q times all shares divides, not the shares of the
+    cohort: its size would tell of each client.
+
+    `noise` is that of the sum, over what one client can add to it; `part` is of all clients in a cohort.
+    """
+
+    def apply(uploads: Upload, weights: Vector, largest: Any, draw: Any) -> Upload:
+        space = namespace(weights)
+        length = space.sqrt((uploads.delta * uploads.delta).sum(1))
+        finite = space.isfinite(length)
+        clean = space.where(finite[:, None], uploads.delta, space.zeros_like(uploads.delta))
+        by = space.where(finite, clip / space.maximum(length, clip), space.zeros_like(length))
+        delta = ((weights * by)[:, None] * clean).sum(0)
+        delta = (delta + noise * clip * largest * draw(uploads.delta.shape[1])) / part
+        return Upload(delta, uploads.extra[0], (delta * delta).sum())
+
+    return ClientPrivacy(part, apply)
+
+
+CLIENT_LEVEL = Mechanism("client", False, check_client, client_ledger)

@@ -1,0 +1,287 @@
+"""Models: a pair of functions init and apply; any pytree of arrays is a model's parameters.
+
+Built-in ones by name and sizes, each a list of layers (portable/network.py) that `layers.py` runs; users' own
+modules of equinox, flax (linen and nnx) and haiku: who has a module has its library.
+"""
+
+import inspect
+import sys
+from collections.abc import Callable
+from functools import partial
+from math import isqrt
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from amsfl.core import UserError, nearest
+from amsfl.core.records import Array
+from amsfl.engines import layers
+from amsfl.engines.layers import flips, perceptron, stored
+from amsfl.portable import network
+from amsfl.portable.network import LayerSpec
+
+Params = Any
+
+
+class Model(NamedTuple):
+    """init(key) -> parameters, any pytree of arrays; apply(parameters, rows) -> logits."""
+
+    name: str
+    init: Callable[[jax.Array], Params]
+    apply: Callable[[Params, jax.Array], jax.Array]
+    # the same as data, so that others can run it; () for a network of your own
+    layers: tuple[LayerSpec, ...] = ()
+    unit: float = 1.0  # what features are measured in: they are divided by it first
+
+
+ORDINARY = (0.1, 10.0)  # root mean squares of features that models can begin with
+
+
+def input_scale(x: Array) -> float:
+    """The power of ten in which features are neither large nor small; 1 where they are ordinary.
+
+    Models begin as if features were about 1. Of features a hundred times too small a network sees only its
+    own biases, and nothing gets it off that plateau; a hundred times too large, it is certain from the start.
+    """
+    flat = np.ravel(x)
+    # by einsum, which casts a block at a time: squares would be a second copy of all rows
+    root = float(np.sqrt(np.einsum("i,i->", flat, flat, dtype=np.float64) / flat.size)) if flat.size else 1.0
+    if ORDINARY[0] <= root <= ORDINARY[1] or not 0 < root < np.inf:
+        return 1.0
+    return float(10.0 ** np.round(np.log10(root)))
+
+
+def scale_inputs(model: Model, of: float) -> Model:
+    """The same model of features divided by `of`."""
+    if of == 1:
+        return model
+    return model._replace(apply=lambda params, x: model.apply(params, x * (1 / of)), unit=of)
+
+
+def tensors(model: Model, params: Params) -> dict[str, Array]:
+    """The parameters by name, in the shapes that `amsfl.portable.network` describes; by path for others."""
+    if not model.layers:
+        leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+        return {jax.tree_util.keystr(path).strip("."): np.asarray(leaf) for path, leaf in leaves}
+    named = stored(model.layers, params)
+    first = next(iter(named))  # elsewhere the model gets features as they are
+    return {name: np.asarray(part / model.unit if name == first else part) for name, part in named.items()}
+
+
+LAYERS, WIDTH, NUMBERS = 32, 100_000, 200_000_000  # the most that a model by name may have of each
+CHANNELS = 16  # of cnn
+WORDS = 8192  # tokens that a transformer knows by default
+HEAD = 32  # numbers of one head of attention
+EXAMPLES = {"mlp": "mlp:64-32", "cnn": "cnn:16", "transformer": "transformer:128-2"}
+
+
+def make(spec: str, features: int, classes: int) -> Model:
+    """A model by name and sizes, each of which may be left out from the end.
+
+    `softmax`; `mlp:64-32`, hidden sizes; `cnn:16`, channels; `transformer:128-2-8192`, width, blocks and how
+    many tokens there are.
+    """
+    kind, _, sizes_text = spec.partition(":")
+    if kind == "softmax" and not sizes_text:
+        return mlp(spec, (features, classes))
+    if kind == "mlp":
+        return mlp(spec, (features, *_sizes(spec, sizes_text or "64-32"), classes))
+    if kind == "cnn":
+        (channels,) = _filled(spec, sizes_text, (CHANNELS,))
+        return _of(spec, network.convolutional(*_image(features), channels, classes))
+    if kind == "transformer":
+        width, blocks, words = _filled(spec, sizes_text, (128, 2, WORDS))
+        heads = width // HEAD if width % HEAD == 0 else 1
+        return _of(spec, network.transformer(features, words, width, blocks, heads, classes))
+    raise UserError(f"Unknown model {spec[:80]!r}{nearest(kind[:80], ['softmax', *EXAMPLES])}.")
+
+
+def mlp(name: str, sizes: tuple[int, ...]) -> Model:
+    """Dense layers with ReLU between; without hidden layers this is softmax regression.
+
+    That one starts from zero: a convex problem needs no luck, and features a hundred times as large would
+    make a random start a wrong and certain one.
+    """
+    model = _of(name, network.perceptron(sizes))._replace(apply=perceptron)
+    return model if len(sizes) > 2 else model._replace(init=partial(layers.zeros, model.layers))
+
+
+def _of(name: str, parts: tuple[LayerSpec, ...]) -> Model:
+    many = layers.numbers(parts)
+    if many > NUMBERS:
+        raise UserError(f"Model {name!r} has {many:,} numbers, more than {NUMBERS:,}; make layers smaller.")
+    return Model(name, partial(layers.init, parts), partial(layers.apply, parts), parts)
+
+
+def _image(features: int) -> tuple[int, int]:
+    """The side and the colours of an image of so many numbers."""
+    for colours in (1, 3):
+        side = isqrt(features // colours)
+        if colours * side**2 == features:
+            return side, colours
+    raise UserError(
+        f"The cnn model needs square images of one colour or three, and {features} features are none; "
+        "use --model mlp or --model softmax."
+    )
+
+
+def _filled(spec: str, sizes_text: str, usual: tuple[int, ...]) -> tuple[int, ...]:
+    """The sizes that were given, and the usual ones for the rest."""
+    sizes = _sizes(spec, sizes_text) if sizes_text else ()
+    kind = spec.partition(":")[0]
+    if len(sizes) > len(usual):
+        raise UserError(f"Model {spec!r} has {len(sizes)} sizes, and {kind} takes {len(usual)} at most.")
+    chosen = (*sizes, *usual[len(sizes) :])
+    if len(chosen) > 1 and chosen[1] > LAYERS:
+        raise UserError(f"Model {spec!r} has {chosen[1]:,} blocks; there may be {LAYERS}.")
+    return chosen
+
+
+def _sizes(spec: str, sizes: str) -> tuple[int, ...]:
+    if len(sizes) > 7 * LAYERS or sizes.count("-") >= LAYERS:
+        raise UserError(f"Model {spec[:80]!r} is too long; there may be {LAYERS} hidden layers.")
+    parts = sizes.split("-")
+    if not all(part.isascii() and part.isdigit() and 0 < int(part) <= WIDTH for part in parts):
+        kind = spec.partition(":")[0]
+        what = "hidden sizes" if kind == "mlp" else "sizes"
+        raise UserError(
+            f"Model {spec!r}: {what} are numbers from 1 to {WIDTH:,} joined by '-', as in {EXAMPLES[kind]}."
+        )
+    return tuple(int(part) for part in parts)
+
+
+def from_module(name: str, module: Any, features: int | None = None) -> Model:
+    """A Model from a module of another library: its arrays are the parameters.
+
+    Args:
+        name: What the model is called in records.
+        module: An equinox or nnx module's constructor, a function of a jax key; or a linen module, or what
+            `haiku.transform` gives. It takes rows `[rows, features]` and returns logits.
+        features: Columns of a row; linen and haiku modules find their shapes by them.
+
+    Returns:
+        A Model for `amsfl.run(network=...)`.
+    """
+    if not hasattr(module, "init") or not hasattr(module, "apply"):
+        nnx = sys.modules.get("flax.nnx")
+        built = module(jax.random.key(0)) if nnx else None
+        return _nnx(name, module, nnx) if nnx and isinstance(built, nnx.Module) else _equinox(name, module)
+    if features is None:
+        raise UserError(
+            f"The module {name!r} finds its shapes by the rows it sees; say how many columns they have: "
+            f"from_module({name!r}, module, features=64)."
+        )
+    example = jnp.zeros((1, features), jnp.float32)
+    linen = sys.modules.get("flax.linen")
+    return (_linen if linen and isinstance(module, linen.Module) else _haiku)(name, module, example)
+
+
+def _stateless(name: str, besides: Any) -> None:
+    if jax.tree.leaves(besides):
+        raise UserError(
+            f"The module {name!r} keeps numbers besides its parameters (batch statistics, random streams), "
+            "which no method here averages; use group or layer normalisation, and no dropout."
+        )
+
+
+def _equinox(name: str, build: Callable[[jax.Array], Any]) -> Model:
+    import equinox as eqx
+
+    def is_array(leaf: Any) -> bool:
+        return isinstance(leaf, jax.ShapeDtypeStruct) or eqx.is_array(leaf)
+
+    _, static = eqx.partition(eqx.filter_eval_shape(build, jax.random.key(0)), is_array)
+
+    def init(key: jax.Array) -> Params:
+        return eqx.partition(build(key), eqx.is_array)[0]
+
+    def apply(params: Params, x: jax.Array) -> jax.Array:
+        module: Any = eqx.combine(params, static)
+        logits: jax.Array = module(x)
+        return logits
+
+    return Model(name, init, apply)
+
+
+def _nnx(name: str, build: Callable[[jax.Array], Any], nnx: Any) -> Model:
+    graph, _, besides = nnx.split(build(jax.random.key(0)), nnx.Param, ...)
+    _stateless(name, besides)
+
+    def init(key: jax.Array) -> Params:
+        return nnx.to_pure_dict(nnx.state(build(key), nnx.Param))
+
+    def apply(params: Params, x: jax.Array) -> jax.Array:
+        logits: jax.Array = nnx.merge(graph, nnx.State(params))(x)
+        return logits
+
+    return Model(name, init, apply)
+
+
+def _linen(name: str, module: Any, example: jax.Array) -> Model:
+    variables = jax.eval_shape(module.init, jax.random.key(0), example)
+    _stateless(name, {kind: part for kind, part in variables.items() if kind != "params"})
+
+    def apply(params: Params, x: jax.Array) -> jax.Array:
+        logits: jax.Array = module.apply({"params": params}, x)
+        return logits
+
+    return Model(name, lambda key: module.init(key, example)["params"], apply)
+
+
+def _haiku(name: str, module: Any, example: jax.Array) -> Model:
+    if "state" in inspect.signature(module.apply).parameters:
+        _stateless(name, [0])
+    random = "rng" in inspect.signature(module.apply).parameters  # without_apply_rng leaves it out
+
+    def apply(params: Params, x: jax.Array) -> jax.Array:
+        logits: jax.Array = module.apply(params, *([None] if random else []), x)
+        return logits
+
+    return Model(name, lambda key: module.init(key, example), apply)
+
+
+Words = np.ndarray[Any, np.dtype[np.uint32]]
+ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
+PARITY = np.uint32(0x1BD11BDA)
+
+
+def is_dense(parts: tuple[LayerSpec, ...]) -> bool:
+    """Whether a network is dense layers with ReLU between."""
+    return bool(parts) and all(part.kind in ("dense", "relu") for part in parts)
+
+
+def drawn(parts: tuple[LayerSpec, ...], seed: int) -> Array:
+    """The flat vector that a dense network begins from, as `layers.init` draws it."""
+    layers = [part for part in parts if part.name]
+    zero, count = np.zeros(len(layers), np.uint32), np.arange(len(layers), dtype=np.uint32)
+    keys = zip(*threefry(np.array([0, seed], np.uint32), zero, count), strict=True)
+    vectors: list[Array] = []
+    for layer, flip, key in zip(layers, flips(len(layers)), keys, strict=True):
+        scale = np.float32(layer.inputs**-0.5)
+        weight = uniform(np.array(key), layer.inputs * layer.outputs) * (2 * scale) - scale
+        weight = weight.reshape(layer.inputs, layer.outputs)
+        vectors += [(weight.T if flip else weight).ravel(), np.zeros(layer.outputs, np.float32)]
+    return np.concatenate(vectors)
+
+
+def uniform(key: Words, count: int) -> Array:
+    """Float32 numbers in [0, 1)."""
+    place = np.arange(count, dtype=np.uint32)
+    high, low = threefry(key, np.zeros_like(place), place)
+    one = np.uint32(0x3F800000)  # with other bits behind it: a number in [1, 2)
+    return ((high ^ low) >> np.uint32(9) | one).view(np.float32) - np.float32(1)
+
+
+def threefry(key: Words, x: Words, y: Words) -> tuple[Words, Words]:
+    """Threefry-2x32 (Salmon and others 2011), of 20 turns."""
+    keys = key[0], key[1], key[0] ^ key[1] ^ PARITY
+    with np.errstate(over="ignore"):  # words wrap around on purpose
+        x, y = x + keys[0], y + keys[1]
+        for turn in range(1, 6):
+            for by in ROTATIONS[(turn - 1) % 2]:
+                x = x + y
+                y = (y << np.uint32(by) | y >> np.uint32(32 - by)) ^ x
+            x, y = x + keys[turn % 3], y + keys[(turn + 1) % 3] + np.uint32(turn)
+    return x, y
