@@ -14,7 +14,7 @@ import numpy as np
 from amsfl import protocol, sampling
 from amsfl.core import Upload
 from amsfl.core.records import Array, Number, Tree
-from amsfl.engines import losses, private_gradients
+from amsfl.engines import losses
 from amsfl.engines.contract import Work
 from amsfl.engines.task import Task, flat
 from amsfl.methods import Method
@@ -181,19 +181,18 @@ LEAVES = protocol.VectorLayout(jax.tree.map)
 
 
 def program(
-    task: Task, method: Method, batch: int, readings: bool
+    task: Task, method: Method, batch: int, readings: bool, private: Callable[..., Tree] | None = None
 ) -> Callable[[ClientJob, Number], ClientResult]:
-    """run(job, longest): one client's round, where no job beside it takes more than `longest` steps.
+    """run(job, longest): one client's round, where no job beside it takes more than `longest` steps;
+    `private(params, job, step)` gives its gradients where rows are private.
 
     Inside the loop parameters stay per-layer arrays, not one flat vector (a third faster on the CPU);
     `correct` is elementwise, so it is applied leaf by leaf. Lanes in lockstep all go as far as the longest
     and move in their own steps only: a bound that they share is worth a tenth of the time against one for
     each. The network's code is here once: three copies of it took twice as long to compile.
     """
-    grad, private = gradient(task, method), None
-    if method.private_rows is not None:
-        private = private_gradients.gradient(task, method.private_rows, batch)
-    twice = readings and not method.private_rows  # whether the first minibatch is looked at again at the end
+    grad = gradient(task, method)
+    twice = readings and private is None  # whether the first minibatch is looked at again at the end
 
     def leaves(vector: jax.Array, like: Tree) -> Tree:
         if vector.size:

@@ -17,7 +17,7 @@ import numpy as np
 
 from amsfl.core import Upload
 from amsfl.core.records import Array, Number, Tree
-from amsfl.engines import client_program, devices
+from amsfl.engines import client_program, devices, private_gradients
 from amsfl.engines.client_program import (
     ClientJob,
     ClientResult,
@@ -183,6 +183,10 @@ def wave_program(task: Task, method: Method, batch: int, readings: bool, one_by_
     A method's declared numbers are an argument, so that another mu is not another program.
     """
 
+    private = None
+    if method.private_rows is not None:
+        private = private_gradients.gradient(task, method.private_rows, batch)
+
     def wave(
         numbers: Array,
         rows: DeviceRows,
@@ -193,7 +197,7 @@ def wave_program(task: Task, method: Method, batch: int, readings: bool, one_by_
         sums: Array,
     ) -> ClientResult:
         own = method.with_numbers([numbers[place] for place in range(len(method.arithmetic.numbers))])
-        client = client_program.program(task, own, batch, readings)
+        client = client_program.program(task, own, batch, readings, private)
         integers, floats, chance = columns(jobs)
         longest = integers.steps.max()
 
