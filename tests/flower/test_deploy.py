@@ -23,7 +23,7 @@ from amsfl.cli.app import app as command
 from amsfl.core import UserError
 from amsfl.flower import site_check
 from amsfl.flower.deploy import deploy, write_project
-from amsfl.flower.rehearsal import rehearse
+from amsfl.flower.in_process import rehearse
 from amsfl.flower.site_check import NodeSettings
 from amsfl.record import read_run
 

@@ -10,8 +10,8 @@ import tomli_w
 
 from amsfl.core import UserError
 from amsfl.core.algorithm import NUMBERS
-from amsfl.flower.rehearsal import described, flattened, rehearse
-from amsfl.flower.serving import MEANT, check_method
+from amsfl.flower.in_process import described, rehearse
+from amsfl.flower.serving import DEALT, SIMULATED, check_method
 from amsfl.flower.shards import deal
 from amsfl.record import Summary, holds_record, read_run
 from amsfl.settings.definitions import ServeConfig
@@ -115,8 +115,8 @@ def write_project(where: Path, settings: Mapping[str, Any]) -> int:
 
 def spelled(config: ServeConfig, clients: int) -> dict[str, Any]:
     """Every setting that real clients have, as a run-config spells it; "": not set."""
-    values = config.model_dump(include=MEANT - {"clock", "options"}) | {"clients": clients}
-    values["lr"] = config.lr or NUMBERS.lr  # rows are standardised
+    values = config.model_dump(exclude=SIMULATED | DEALT | {"clock", "options"})
+    values |= {"clients": clients, "lr": config.lr or NUMBERS.lr}  # rows are standardised
     options = {f"options.{key}": value for key, value in config.options.items()}
     flat = {key.replace("_", "-"): "" if value is None else value for key, value in values.items()}
     return flat | options
@@ -154,7 +154,7 @@ def deploy(settings: Mapping[str, Any], out: Path, run_config: Mapping[str, Any]
 
 def run_app(folder: Path, clients: int | None, run_config: Mapping[str, Any]) -> Summary | None:
     """Any Flower app in this process; the summary, if its server keeps a record of ours."""
-    config = flattened(described(folder).get("config", {})) | dict(run_config)
+    config = described(folder)[1] | dict(run_config)
     number = clients or config.get("clients") or config.get("num-supernodes")
     if not isinstance(number, int) or number < 1:
         raise UserError("How many clients the app wants is not in its run-config; say it: --clients 3.")

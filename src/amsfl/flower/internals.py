@@ -20,6 +20,7 @@ NAMES = {
     "SubStatus": "flwr.common.constant",
     "TaskType": "flwr.supercore.constant",
     "TaskIdentity": "flwr.supercore.task_identity",
+    "flatten_dict": "flwr.common.config",
     "parse_config_args": "flwr.common.config",
     "install_from_fab": "flwr.cli.install",
     "get_load_client_app_fn": "flwr.clientapp.utils",
@@ -34,10 +35,6 @@ NAMES = {
     "pull_task_input": "flwr.supernode.runtime.run_clientapp",
     "push_message": "flwr.supernode.runtime.run_clientapp",
     "push_task_output": "flwr.supernode.runtime.run_clientapp",
-    "FleetHttpClient": "flwr.supernode.fleet_http_client",
-    "NodeAuthHttpInterceptor": "flwr.supernode.node_auth_http_interceptor",
-    "ActivateNodeRequest": "flwr.proto.fleet_pb2",
-    "DeactivateNodeRequest": "flwr.proto.fleet_pb2",
     "flower_supernode": "flwr.supernode.cli.flower_supernode",
 }
 SUPERNODE_LOOP = "flwr.supernode.start_client_internal"

@@ -25,39 +25,18 @@ from amsfl.settings.definitions import ServeConfig
 from amsfl.settings.parse import merge_settings, serve_config
 from amsfl.simulation.observers import observers
 
-RUN = (
-    "out",
-    "resume",
-    "force",
-    "log",
-    "metrics_port",
-    "track",
-)  # asked of one start, and no setting of the run
-MEANT = {  # settings that mean something here
-    *(
-        "method",
-        "options",
-        "policy",
-        "data",
-        "model",
-        "clients",
-        "cohort",
-        "round_end",
-    ),
-    *(
-        "rounds",
-        "seconds",
-        "score",
-        "target",
-        "stop_at_target",
-        "stop_after",
-        "steps",
-        "lr",
-        "batch",
-    ),
-    *("seed", "held_back", "eval_every", "privacy", "epsilon", "delta", "noise", "clip", "clock"),
-    "evaluate_clients",
-}
+RUN = ("out", "resume", "force", "log", "metrics_port", "track")  # asked of one start; no settings of the run
+DEALT = {
+    "label",
+    "client_column",
+    "drop",
+    "columns",
+    "missing",
+    "partition",
+    "public_columns",
+}  # for `deploy`
+SIMULATED = {"budget", "client_optimizer", "epochs", "extrapolation", "joules", "lr_decay", "megabytes"}
+SIMULATED |= {"robust", "server_optimizer", "transmit"}
 LONGEST = 3600.0  # seconds of a round without a deadline
 PLAIN: dict[str, Any] = {"momentum": 0.0, "cooling": False, "judge": False}
 
@@ -120,22 +99,17 @@ def serve(
     config = configured({key: value for key, value in settings.items() if key not in RUN}, run)
     outer = made(config, strategy)
     planner = next(each for each in chain(outer) if isinstance(each, AMSFL))
-    planner.config, planner.network = config, network
-    planner.out, planner.resume, planner.force = (
-        run.get("out"),
-        bool(run.get("resume")),
-        bool(run.get("force")),
-    )
+    planner.config, planner.network, planner.out = config, network, run.get("out")
+    planner.resume, planner.force = bool(run.get("resume")), bool(run.get("force"))
     tell = telemetry(planner, str(run.get("log", "text")), int(run.get("metrics_port", 0)), say)
-    rounds = RoundGrid(grid, end=ends(config))
-    every = config.eval_every
+    rounds, every = RoundGrid(grid, end=ends(config)), config.eval_every
     scored = evaluate and (lambda number, arrays: evaluate(number, arrays) if not number % every else None)
     train = ConfigRecord(sent(config, planner))
     with observers(config, tell, run.get("track"), out=planner.out and Path(planner.out)) as watchers:
         hears = [Stopper(config, planner), *watchers.on_round, watch]
         planner.stop = lambda record: any([bool(hear(record)) for hear in hears])  # type: ignore[operator]
-        first, timeout = first_arrays(start), LONGEST
-        result = outer.start(rounds, first, config.last_round, timeout, train, evaluate_fn=scored)
+        first = first_arrays(start)
+        result = outer.start(rounds, first, config.last_round, LONGEST, train, evaluate_fn=scored)
         watchers.on_end(planner.folder.summary if planner.folder else None)
     return result
 
@@ -144,7 +118,7 @@ def configured(settings: Mapping[str, Any], run: Mapping[str, Any]) -> ServeConf
     """The settings, checked; a resumed run has those that it began with, but for its length."""
     given = {key: value for key, value in settings.items() if value is not None}
     config = serve_config(given)
-    odd = sorted({*config.model_fields_set} & {*given} - MEANT)
+    odd = sorted({*config.model_fields_set} & {*given} & (SIMULATED | DEALT))
     if odd:
         raise UserError(
             f"Setting {odd[0]!r} is about simulations, and here real clients train; leave it out."
@@ -159,28 +133,30 @@ def configured(settings: Mapping[str, Any], run: Mapping[str, Any]) -> ServeConf
 
 def made(config: ServeConfig, strategy: Strategy | None = None) -> Wrapper:
     """The Strategy that the settings name."""
-    lr = config.lr or 0.1
-    common: dict[str, Any] = {"lr": lr, "batch_size": config.batch, "seconds": config.seconds}
+    common: dict[str, Any] = {"lr": config.lr or 0.1, "batch_size": config.batch, "seconds": config.seconds}
     if config.policy != "auto":
         common["policy"] = config.policy
     if strategy is not None:
         return AMSFL(strategy, **common)
     check_method(config)
-    sampling = sampled(config)
-    if config.method == "amsfl":
-        return AMSFL(flower.FedAvg(**sampling), **common)
-    options, balance = dict(config.options), 1.0 if config.method == "fednova" else 0.0
-    inside, outside = METHODS[config.method]
-    plain = AMSFL(inside(sampling, options), **common | PLAIN, steps=config.steps, balance=balance)
-    wrapped: Wrapper = outside(plain, options)
+    options, name = dict(config.options), config.method
+    inside = METHODS[name](sampled(config), options)
+    if name == "amsfl":
+        return AMSFL(inside, **common)
+    balance = 1.0 if name == "fednova" else 0.0
+    plain: Wrapper = AMSFL(inside, **common | PLAIN, steps=config.steps, balance=balance)
+    if name == "scaffold":
+        plain = Scaffold(plain)
+    if name == "feddyn":
+        plain = FedDyn(plain, options.pop("alpha", 0.1))
     if options:
-        raise UserError(f"{config.method} has no option {next(iter(options))!r} on real clients.")
-    return wrapped
+        raise UserError(f"{name} has no option {next(iter(options))!r} on real clients.")
+    return plain
 
 
 def check_method(config: ServeConfig) -> None:
     """A UserError where the method does not run on real clients."""
-    if config.method not in ("amsfl", *METHODS):
+    if config.method not in METHODS:
         raise UserError(
             f"The method {config.method!r} does not run on real clients{nearest(config.method, METHODS)}; or "
             "give server_app a strategy of Flower's."
@@ -201,34 +177,21 @@ def sampled(config: ServeConfig) -> dict[str, Any]:
     }
 
 
-def _as_it_is(plain: AMSFL, options: dict[str, float]) -> Wrapper:
-    return plain
-
-
-def _fedavg(sampling: dict[str, Any], options: dict[str, float]) -> Strategy:
-    return flower.FedAvg(**sampling)
-
-
-def _opt(kind: Any) -> Callable[[dict[str, Any], dict[str, float]], Strategy]:
+def _adaptive(kind: Any) -> Callable[[dict[str, Any], dict[str, float]], Strategy]:
     return lambda sampling, options: kind(
         **sampling, eta=options.pop("server_lr", 0.1), tau=options.pop("tau", 1e-3)
     )
 
 
-METHODS: dict[str, tuple[Callable[..., Strategy], Callable[..., Wrapper]]] = {
-    "fedavg": (_fedavg, _as_it_is),
-    "fednova": (_fedavg, _as_it_is),  # by AMSFL's balance
-    "fedbuff": (_fedavg, _as_it_is),  # by its round end
-    "fedasync": (_fedavg, _as_it_is),
-    "fedprox": (lambda sampling, o: flower.FedProx(**sampling, proximal_mu=o.pop("mu", 0.1)), _as_it_is),
-    "fedavgm": (
-        lambda sampling, o: flower.FedAvgM(**sampling, server_momentum=o.pop("momentum", 0.9)),
-        _as_it_is,
+METHODS: dict[str, Callable[[dict[str, Any], dict[str, float]], Strategy]] = {
+    **dict.fromkeys(
+        ("amsfl", "fedavg", "fednova", "fedbuff", "fedasync", "scaffold", "feddyn"),
+        lambda sampling, options: flower.FedAvg(**sampling),
     ),
-    "fedadam": (_opt(flower.FedAdam), _as_it_is),
-    "fedyogi": (_opt(flower.FedYogi), _as_it_is),
-    "scaffold": (_fedavg, lambda plain, options: Scaffold(plain)),
-    "feddyn": (_fedavg, lambda plain, options: FedDyn(plain, options.pop("alpha", 0.1))),
+    "fedprox": lambda sampling, o: flower.FedProx(**sampling, proximal_mu=o.pop("mu", 0.1)),
+    "fedavgm": lambda sampling, o: flower.FedAvgM(**sampling, server_momentum=o.pop("momentum", 0.9)),
+    "fedadam": _adaptive(flower.FedAdam),
+    "fedyogi": _adaptive(flower.FedYogi),
 }
 ENDS = {"fedbuff": "buffer", "fedasync": "buffer:1"}
 
@@ -261,22 +224,19 @@ def sent(config: ServeConfig, planner: AMSFL) -> dict[str, Any]:
 
 def first_arrays(start: Any) -> ArrayRecord:
     """The first model in whatever form it was given."""
-    made = (
-        start()
-        if (callable(start) and not hasattr(start, "state_dict")) or isinstance(start, type)
-        else start
-    )
-    if isinstance(made, ArrayRecord):
-        return made
-    if hasattr(made, "state_dict"):
+    makes = isinstance(start, type) or (callable(start) and not hasattr(start, "state_dict"))
+    first = start() if makes else start
+    if isinstance(first, ArrayRecord):
+        return first
+    if hasattr(first, "state_dict"):
         from amsfl.flower.torch_trainer import torch_arrays
 
-        return torch_arrays(made)
-    if isinstance(made, Mapping):
-        return ArrayRecord({str(key): Array(part) for key, part in made.items()})
+        return torch_arrays(first)
+    if isinstance(first, Mapping):
+        return ArrayRecord({str(key): Array(part) for key, part in first.items()})
     from amsfl.flower.jax_trainer import one_array
 
-    return one_array(made)
+    return one_array(first)
 
 
 class Stopper:
@@ -311,18 +271,21 @@ def telemetry(
 
     def hear(record: RoundRecord) -> None:
         count(record)
-        nodes, scores = [*planner.nodes.each], deciding_split(record.metrics)
-        steps = {str(nodes[who]): count for who, count in zip(record.cohort, record.steps, strict=True)}
+        scores, refused = deciding_split(record.metrics), record.plan["refused"]
         took = record.round_seconds["makespan"]
         if log == "json":
+            nodes = [*planner.nodes.each]
+            steps = {str(nodes[who]): taken for who, taken in zip(record.cohort, record.steps, strict=True)}
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             about = {"time": at, "event": "round", "round": record.round, "scores": scores, "steps": steps}
-            say(dumps(about | {"seconds": took, "refused": record.plan["refused"]}))
-            return
-        text = describe_scores(scores)
-        each = " ".join(str(count) for count in record.steps)
-        refused = f"  refused {len(record.plan['refused'])}" if record.plan["refused"] else ""
-        say(f"round {record.round}  {text + '  ' if text else ''}steps {each}  took {took:.2f} s{refused}")
+            return say(dumps(about | {"seconds": took, "refused": refused}))
+        parts = [
+            f"round {record.round}",
+            describe_scores(scores),
+            f"steps {' '.join(map(str, record.steps))}",
+        ]
+        parts += [f"took {took:.2f} s", f"refused {len(refused)}" if refused else ""]
+        say("  ".join(filter(None, parts)))
 
     return hear
 
@@ -335,12 +298,12 @@ def prometheus(port: int) -> Callable[[RoundRecord], None]:
         raise UserError("metrics_port needs prometheus-client: pip install prometheus-client.") from None
     start_http_server(port, "127.0.0.1")
     kinds = ("rounds", "steps", "seconds", "refusals", "bytes_up", "bytes_down")
-    counters = {kind: Counter(f"amsfl_server_{kind}", f"{kind} so far") for kind in kinds}
+    counters = [Counter(f"amsfl_server_{kind}", f"{kind} so far") for kind in kinds]
 
     def count(record: RoundRecord) -> None:
         sums = (1, sum(record.steps), record.round_seconds["makespan"], len(record.plan["refused"]))
-        for kind, amount in zip(kinds, (*sums, record.bytes_up, record.bytes_down), strict=True):
-            counters[kind].inc(amount)
+        for counter, amount in zip(counters, (*sums, record.bytes_up, record.bytes_down), strict=True):
+            counter.inc(amount)
 
     return count
 

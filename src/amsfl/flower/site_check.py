@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 SECONDS = 5.0  # for one answer of the SuperLink
 CLOCKS = 60.0  # seconds by which clocks may differ: certificates and signatures carry times
-HEARTBEAT = 30.0  # seconds; a SuperLink takes no less
 TRIED = ("1.41.", "1.42.")  # versions of Flower
 SOON = 14 * 24 * 3600.0  # a certificate that ends within two weeks is worth a word
 
@@ -66,10 +65,7 @@ def examine(site: NodeSettings, app: Path) -> Iterator[CheckResult]:
             yield certificate(site)
         yield clock(site)
     if site.key:
-        mine = key(site.key)
-        yield mine
-        if mine.fine and site.superlink:
-            yield registered(site)
+        yield key(site.key)
     yield round_(app, site.node)
 
 
@@ -152,44 +148,12 @@ def key(path: Path) -> CheckResult:
     return CheckResult("key", True, f"{path} is a private key that only its owner reads")
 
 
-def registered(site: NodeSettings) -> CheckResult:
-    """Whether the SuperLink takes this key: the node is reported as online, and offline again."""
-    import httpx
-    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_ssh_private_key
-
-    from amsfl.flower import internals
-
-    assert site.key is not None
-    private: Any = load_ssh_private_key(site.key.expanduser().read_bytes(), None)
-    public = private.public_key()
-    encoded = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    version_ = internals.RuntimeVersionHttpInterceptor(component_name="SuperNode")
-    own = [version_, internals.NodeAuthHttpInterceptor(private, public)]
-    authority = str(site.certificates.expanduser()) if site.certificates else None
-    connect = internals.FleetHttpClient.from_server_address
-    try:
-        with connect(site.superlink, authority is None, authority, interceptors=own) as client:
-            request = internals.ActivateNodeRequest(public_key=encoded, heartbeat_interval=HEARTBEAT)
-            node = client.ActivateNode(request).node_id
-            client.DeactivateNode(internals.DeactivateNodeRequest(node_id=node))
-    except httpx.HTTPStatusError as error:
-        why = " ".join(error.response.text.split())[:200]
-        advice = (
-            f"register it at the server: flwr supernode register {site.key.stem}.pub; if it is registered, "
-            "its SuperNode runs already, or ended less than a minute ago"
-        )
-        return bad("registration", f"the SuperLink does not take {site.key} ({why}); {advice}")
-    except (httpx.HTTPError, OSError, ValueError) as error:
-        return bad("registration", f"no answer from {site.superlink} ({error})")
-    return CheckResult("registration", True, f"the SuperLink knows {site.key} as node {node}")
-
-
 def round_(app: Path, node: dict[str, Any]) -> CheckResult:
     """One round of the user's own app in this process, all of whose nodes are this site.
 
     It is nobody's order: what the site keeps, and what it accepts of a server, has no part in it.
     """
-    from amsfl.flower.rehearsal import rehearse
+    from amsfl.flower.in_process import rehearse
 
     alone, output = {key: value for key, value in node.items() if key not in OF_ORDERS}, io.StringIO()
     try:
