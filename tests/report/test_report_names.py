@@ -7,18 +7,15 @@ import unicodedata
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
-import pandas as pd
 import pytest
 from command_line import CliRunner
 from hypothesis import example, given
 from hypothesis import strategies as st
-from markdown_it import MarkdownIt
 from report_example import HOSTILE, source, trial
 from study_example import app
 
-from amsfl.report.page import compose, to_markdown
-from amsfl.report.tables import Column, Table
-from amsfl.report.text import distinct, short, shown
+from amsfl.report.page import compose
+from amsfl.report.read import distinct, short, shown
 
 
 @given(st.text(st.characters()))
@@ -62,20 +59,6 @@ class Words(HTMLParser):
             self.cells[-1] += data
         else:
             self.rest += data
-
-
-@given(st.text(min_size=1).map(shown).filter(bool))
-@example(shown(HOSTILE[0]))
-@example(shown(HOSTILE[4]))
-@example("1. [x]: y")
-@example("# *a* __b__ ![c](d) <http://e> | f \\| $g$ &amp; ~~h~~")
-def test_markdown_cells_read_back_as_they_were(name):
-    """Through a parser of others: CommonMark with tables and strikethrough."""
-    frame = pd.DataFrame({"method": [name], "x": [0.5]})
-    table = Table("t", name, [Column("method", name), Column("x", "value", 2)], frame, [name])
-    words = Words(MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(to_markdown(table)))
-    assert words.cells == [name, "value", name, "0.50"]
-    assert words.rest.split() == (f"{name} {name}").split()
 
 
 def hostile():

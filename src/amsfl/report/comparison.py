@@ -10,7 +10,7 @@ from amsfl.core import Score, UserError
 from amsfl.core.records import Json
 from amsfl.core.scores import NUMBERS, check_target, recorded_score
 from amsfl.report import read
-from amsfl.report.read import ReportedMethod, Source
+from amsfl.report.read import ReportedMethod, Source, differing, distinct, listed, plural, shown
 from amsfl.report.statistics import (
     SURE,
     Interval,
@@ -21,7 +21,6 @@ from amsfl.report.statistics import (
     p_value,
     ratio,
 )
-from amsfl.report.text import differing, distinct, listed, plural, shown
 
 NEAR = 0.95  # of the way from the base rate to the best end: what times are to where nobody set a target
 SPLITS = {"holdout": "hold-out", "test": "test split"}

@@ -1,17 +1,18 @@
 """The figures of a report, functions of its data frames: how fast methods learn and how they end."""
 
+import io
+import warnings
 from collections.abc import Callable, Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 
-from amsfl.report import style
+from amsfl.core.records import Json
 from amsfl.report.comparison import Comparison
 from amsfl.report.paper import PAPER, TARGET
-from amsfl.report.style import Picture, canvas, legend, render
-from amsfl.report.text import short
+from amsfl.report.read import short
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -28,12 +29,120 @@ BARS = 9  # of a forecast; the table has all
 Drawn = tuple[str, str, str, "Figure"]  # name, title, caption
 
 
+# Okabe and Ito's palette ("Color Universal Design", 2008), less its yellow, which is lost on white, and
+# with a grey for its black, which is lost on black. The first colour is the reference's.
+PALETTE = ("#D55E00", "#7A7A7A", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#E69F00")
+DASHES: tuple[tuple[float, ...], ...] = ((), (4, 1.5), (1, 1), (5, 1, 1, 1), (8, 2))  # in line widths
+
+
+MARKERS = "os^vDPXp"
+
+
+class Look(NamedTuple):
+    colour: str
+    marker: str
+    dash: tuple[float, ...]  # () for a solid line
+
+    @property
+    def line_style(self) -> Json:
+        """Keywords of matplotlib's plot."""
+        line = (0, self.dash) if self.dash else "solid"
+        return {"color": self.colour, "linestyle": line, "marker": self.marker}
+
+
+def look(place: int) -> Look:
+    """By the place of a series; after seven, colours repeat with other dashes."""
+    again = place // len(PALETTE)
+    marker = MARKERS[(place + again) % len(MARKERS)]
+    return Look(PALETTE[place % len(PALETTE)], marker, DASHES[again % len(DASHES)])
+
+
+WIDTH = 5.6  # inches: at a phone's width the labels still have ten pixels
+DAY, NIGHT = ("#1f2328", "#ffffff"), ("#e6e8ea", "#15181c")  # ink, paper
+INK = "#010203"  # stands for the page's text colour in an SVG
+RC: Any = {  # matplotlib's own type lists every setting it has
+    "font.family": "DejaVu Sans",  # comes with matplotlib: the same letters on every machine
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.facecolor": "none",
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": INK,
+    "grid.alpha": 0.13,
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "text.parse_math": False,  # a name with dollar signs is a name
+    "svg.fonttype": "path",  # a phone does not have the font
+    "svg.hashsalt": "amsfl",
+    "figure.constrained_layout.use": True,
+}
+
+
+def canvas(
+    height: float, rows: int = 1, columns: int = 1, sharex: bool = False, sharey: bool = False
+) -> tuple["Figure", list[list["Axes"]]]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, height))
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
+    return figure, [list(row) for row in grid]
+
+
+def legend(figure: "Figure", handles: Sequence["Artist"], labels: Sequence[str], columns: int = 0) -> None:
+    """Above the panels. matplotlib leaves out labels that begin with _, so they get a space."""
+    longest = max(len(label) for label in labels)
+    columns = columns or (4 if longest < 14 else 2 if longest < 36 else 1)
+    visible = [f" {label}" if label.startswith("_") else label for label in labels]
+    figure.legend(list(handles), visible, loc="outside upper center", ncols=columns)
+
+
+class Picture(NamedTuple):
+    """A drawn figure. An SVG follows the reader's light or dark setting; the PNG is by day."""
+
+    name: str
+    title: str
+    caption: str
+    svg: str
+    png: bytes
+
+
+def render(name: str, title: str, caption: str, figure: "Figure") -> Picture:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph")  # a letter that the font lacks is drawn as a box
+        svg = _svg(figure)
+        figure.set_layout_engine("none")  # laid out already, which takes longer than drawing
+        out = io.BytesIO()
+        figure.savefig(out, format="png", dpi=200, facecolor=DAY[1], metadata={"Software": None})
+        return Picture(name, title, caption, svg, out.getvalue())
+
+
+def _svg(figure: "Figure") -> str:
+    out = io.StringIO()
+    figure.savefig(out, format="svg", facecolor="none", metadata={"Date": None, "Creator": None})
+    text = out.getvalue().replace(INK, "currentColor")
+    rules = (
+        f"<style>:root{{color:{DAY[0]};background:{DAY[1]}}}"
+        f"@media(prefers-color-scheme:dark){{:root{{color:{NIGHT[0]};background:{NIGHT[1]}}}}}</style>"
+    )
+    after = text.index(">", text.index("<svg")) + 1
+    return text[:after] + rules + text[after:]
+
+
 def figures(c: Comparison) -> list[Picture]:
     """All figures; matplotlib is imported here and not before."""
     import matplotlib
 
     makers = (score_over_time, target_times, figure_a, figure_b, steps)
-    with matplotlib.rc_context(style.RC):
+    with matplotlib.rc_context(RC):
         return [render(*drawn) for make in makers if (drawn := make(c)) is not None]
 
 
@@ -62,13 +171,13 @@ def score_over_time(c: Comparison) -> Drawn | None:
             return None  # no score on record
         lines = [_draw_curve(axes, c, key, line) for key, line in curves.items()]
         if c.target is not None and split == "holdout":
-            axes.axhline(c.target, color=style.INK, linewidth=1, linestyle=(0, (2, 2)))
+            axes.axhline(c.target, color=INK, linewidth=1, linestyle=(0, (2, 2)))
         low, high = axes.get_ylim()
         if low < score.least and score.larger:  # R² of a first round may be anything below
             low = score.least
             axes.set_ylim(bottom=low)
         if low < c.base.get(split, low) < high:  # where a curve is near it
-            axes.axhline(c.base[split], color=style.INK, linewidth=1, alpha=0.5)
+            axes.axhline(c.base[split], color=INK, linewidth=1, alpha=0.5)
         axes.set_title(title)
         axes.set_ylabel(score.title)
         axes.set_xlim(left=0)
@@ -79,10 +188,10 @@ def score_over_time(c: Comparison) -> Drawn | None:
 
 
 def _draw_curve(axes: "Axes", c: Comparison, key: str, line: pd.DataFrame) -> "Artist":
-    look, first = style.look(c.place(key)), key == c.reference
+    own, first = look(c.place(key)), key == c.reference
     x, every = line.index.to_numpy(), max(1, len(line) // MARKS)
     if len(c.methods[key].trials) > 1:
-        axes.fill_between(x, line["low"], line["high"], color=look.colour, alpha=0.16, linewidth=0)
+        axes.fill_between(x, line["low"], line["high"], color=own.colour, alpha=0.16, linewidth=0)
     drawn = axes.plot(
         x,
         line["mean"],
@@ -90,7 +199,7 @@ def _draw_curve(axes: "Axes", c: Comparison, key: str, line: pd.DataFrame) -> "A
         zorder=3 if first else 2,
         ms=4.5,
         markevery=(c.place(key) * every // len(c.methods), every),
-        **look.line_style,
+        **own.line_style,
     )
     return drawn[0]
 
@@ -120,14 +229,14 @@ def target_times(c: Comparison) -> Drawn | None:
     figure, grid = canvas(0.9 + 0.38 * len(c.methods))
     axes, paper = grid[0][0], c.paper and c.target == TARGET
     for place, key in enumerate(c.methods):
-        look, mean = style.look(c.place(key)), c.interval(key, "least_seconds")
+        own, mean = look(c.place(key)), c.interval(key, "least_seconds")
         times, hits = c.numbers(key, "least_seconds"), c.numbers(key, "reached")
         for seconds, hit in zip(times, hits, strict=True):
-            axes.plot(seconds, place + 0.2, "o" if hit else ">", ms=4, color=look.colour, alpha=0.7, mew=0)
-        axes.plot([mean.low, mean.high], [place - 0.12] * 2, color=look.colour, linewidth=3)
-        axes.plot(mean.mean, place - 0.12, look.marker, ms=7, color=look.colour, mec=style.INK, mew=0.8)
+            axes.plot(seconds, place + 0.2, "o" if hit else ">", ms=4, color=own.colour, alpha=0.7, mew=0)
+        axes.plot([mean.low, mean.high], [place - 0.12] * 2, color=own.colour, linewidth=3)
+        axes.plot(mean.mean, place - 0.12, own.marker, ms=7, color=own.colour, mec=INK, mew=0.8)
         if paper and key in PAPER:
-            axes.plot(PAPER[key].seconds, place - 0.12, "D", ms=5.5, mfc="none", mec=style.INK, mew=1.1)
+            axes.plot(PAPER[key].seconds, place - 0.12, "D", ms=5.5, mfc="none", mec=INK, mew=1.1)
     _name_rows(axes, c)
     axes.set_xlim(left=0)
     axes.set_xlabel(f"virtual seconds to {c.goal} ({c.clock} clock)")
@@ -175,13 +284,13 @@ def _distribution(c: Comparison, draw: Callable[["Axes", int, list[float], str],
     figure, grid = canvas(0.7 + 0.33 * len(c.methods), 1, len(c.splits), sharey=True)
     for axes, (split, title) in zip(grid[0], c.splits.items(), strict=True):
         for place, key in enumerate(c.methods):
-            values, colour = c.numbers(key, c.score.measure(split)), style.look(c.place(key)).colour
+            values, colour = c.numbers(key, c.score.measure(split)), look(c.place(key)).colour
             jitter = np.linspace(-0.1, 0.1, len(values)) if len(values) > 1 else np.zeros(len(values))
             if _has_shape(values):
                 draw(axes, place, values.tolist(), colour)
-                axes.plot(values, place + jitter, ".", ms=3, color=style.INK, alpha=0.55, mew=0)
+                axes.plot(values, place + jitter, ".", ms=3, color=INK, alpha=0.55, mew=0)
             else:
-                axes.plot(values, place + jitter, "o", ms=6, color=colour, mec=style.INK, mew=0.6)
+                axes.plot(values, place + jitter, "o", ms=6, color=colour, mec=INK, mew=0.6)
         axes.set_title(title)
         axes.set_xlabel(c.score.title)
         axes.locator_params(axis="x", nbins=4)
@@ -190,7 +299,7 @@ def _distribution(c: Comparison, draw: Callable[["Axes", int, list[float], str],
 
 
 def _box(axes: "Axes", place: int, values: list[float], colour: str) -> None:
-    ink = {"color": style.INK, "linewidth": 1}
+    ink = {"color": INK, "linewidth": 1}
     axes.boxplot(
         values,
         positions=[place],
@@ -199,7 +308,7 @@ def _box(axes: "Axes", place: int, values: list[float], colour: str) -> None:
         manage_ticks=False,
         showfliers=False,
         patch_artist=True,
-        boxprops={"facecolor": colour, "edgecolor": style.INK},
+        boxprops={"facecolor": colour, "edgecolor": INK},
         medianprops=ink | {"linewidth": 2},
         whiskerprops=ink,
         capprops=ink,
@@ -209,7 +318,7 @@ def _box(axes: "Axes", place: int, values: list[float], colour: str) -> None:
 def _violin(axes: "Axes", place: int, values: list[float], colour: str) -> None:
     made = axes.violinplot(values, [place], orientation="horizontal", widths=0.8, showextrema=False)
     for body in cast("list[Collection]", made["bodies"]):
-        body.set(facecolor=colour, edgecolor=style.INK, alpha=1, linewidth=1)
+        body.set(facecolor=colour, edgecolor=INK, alpha=1, linewidth=1)
 
 
 def steps(c: Comparison) -> Drawn | None:
@@ -298,17 +407,15 @@ def forecast(bars: Sequence[ForecastBar], goal: str) -> Picture | None:
     unit, name = [(1.0, "seconds"), (60.0, "minutes"), (3600.0, "hours")][
         (longest >= 300) + (longest >= 18000)
     ]
-    with matplotlib.rc_context(style.RC):
+    with matplotlib.rc_context(RC):
         figure, grid = canvas(0.8 + 0.5 * len(bars))
         axes = grid[0][0]
         for place, bar in enumerate(bars):  # with its label above it, so that a phone shows both
             seconds, middle = (bar.seconds or 0.0) / unit, place + 0.12
-            axes.barh(middle, seconds, 0.34, color=style.PALETTE[0 if place == 0 else 3])
+            axes.barh(middle, seconds, 0.34, color=PALETTE[0 if place == 0 else 3])
             if bar.low is not None and bar.high is not None:
-                axes.plot([bar.low / unit, bar.high / unit], [middle] * 2, color=style.INK, linewidth=1.2)
-            axes.plot(
-                [each / unit for each in bar.each], [middle] * len(bar.each), "o", ms=3, color=style.INK
-            )
+                axes.plot([bar.low / unit, bar.high / unit], [middle] * 2, color=INK, linewidth=1.2)
+            axes.plot([each / unit for each in bar.each], [middle] * len(bar.each), "o", ms=3, color=INK)
             axes.text(0, place - 0.1, f" {bar.label}: {seconds:.3g}", va="bottom", fontsize=8.5)
         axes.set_yticks([])
         axes.set_ylim(len(bars) - 0.4, -0.75)

@@ -1,12 +1,10 @@
 """One page in one file, HTML without scripts, and every other file of a report.
 
-Whatever comes from data reaches the page through the template, which escapes it, and Markdown through
-`escaped`; only our own style is marked as safe.
+Whatever comes from data reaches the page through the template, which escapes it; only our own style is
+marked as safe.
 """
 
 import base64
-import re
-from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,21 +17,17 @@ from amsfl.core.records import Json
 from amsfl.core.version import VERSION
 from amsfl.record import dumps, publish, write_atomically
 from amsfl.report.comparison import Comparison, compare
-from amsfl.report.figures import figures
+from amsfl.report.figures import Picture, figures
 from amsfl.report.paper import PROTOCOL, VERDICTS, claims
-from amsfl.report.read import Source, read
+from amsfl.report.read import Source, block, read, shown
 from amsfl.report.sentences import answer, brackets, notes, scope
-from amsfl.report.style import Picture
 from amsfl.report.tables import Column, Table, tables
-from amsfl.report.text import block, shown
 
 SUMMARY, PAGE = "summary.json", "report.html"
 FIRST = ("score_time", "time_to_target")  # before the tables
 LONG = 15  # rows that are shown without a click
 DASH = "–"  # noqa: RUF001
 HERE = Path(__file__).parent
-# what Markdown reads as more than a letter, in a cell or a paragraph; $ is mathematics to some
-MARKDOWN = {letter: f"\\{letter}" for letter in "\\`*_[]|~$#"} | {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def write(folders: list[Path], out: Path, target: float | None = None, score: str | None = None) -> Path:
@@ -56,16 +50,12 @@ def compose(sources: list[Source], target: float | None = None, score: str | Non
     """Every file of the report by its name; reads and writes nothing."""
     c = compare(sources, target, score)
     made, marks = tables(c), [brackets(c), *dict.fromkeys(one.note for one in c.methods.values())]
-    said = [
-        *filter(None, [c.banner, *(answer(c) if c.differences else []), *marks, *notes(c)])
-    ]  # with a file that stands alone
     pictures = figures(c)
     about = {key: " ".join(filter(None, [c.banner, one.note])) for key, one in c.methods.items()}
     trials = c.trials.assign(note=c.trials["method"].map(about))
     files: dict[str, bytes] = {"trials.csv": trials.to_csv(index=False).encode()}
     for table in made:
         files[f"{table.name}.csv"] = to_csv(table).encode()
-        files[f"{table.name}.md"] = to_markdown(table, said).encode()
     for picture in pictures:
         files[f"{picture.name}.svg"], files[f"{picture.name}.png"] = picture.svg.encode(), picture.png
     files[SUMMARY] = dumps(summary(c), indent=1).encode()
@@ -188,26 +178,6 @@ def to_csv(table: Table) -> str:
     keys = [column.key + end for column in table.columns for end in ("", "_low", "_high")]
     wanted = [key for key in [*keys, "least", "kind", "note"] if key in table.frame]
     return str(table.frame[wanted].to_csv(index=False, lineterminator="\n"))
-
-
-def to_markdown(table: Table, shared: Sequence[str] = ()) -> str:
-    head = [escaped(column.head) for column in table.columns]
-    rows = [[_markdown_cell(cell, kind) for cell in cells] for kind, cells in lines(table)]
-    body = [f"| {' | '.join(cells)} |" for cells in [head, ["---", *["---:"] * (len(head) - 1)], *rows]]
-    # a sign that begins a line and would open a list or underline a heading is escaped, too
-    said = [re.sub(r"^(\d*)([-+=.)])", r"\1\\\2", escaped(note)) for note in [*table.notes, *shared]]
-    return "\n".join([f"**{escaped(table.title)}**", "", *body, "", "\n\n".join(said), ""])
-
-
-def _markdown_cell(cell: TableCell, kind: str) -> str:
-    text = escaped(cell.text)
-    text = f"**{text}**" if cell.best else f"*{text}*" if kind == "paper" else text
-    return f"{text} {cell.interval}".strip()
-
-
-def escaped(text: str) -> str:
-    """For Markdown."""
-    return "".join(MARKDOWN.get(letter, letter) for letter in text)
 
 
 def render(**values: Any) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from amsfl.core.records import Json
 from amsfl.core.scores import UNBALANCED
+from amsfl.report.read import differing, listed, plural, with_article
 from amsfl.report.statistics import ENOUGH, SURE
-from amsfl.report.text import differing, listed, plural, with_article
 
 if TYPE_CHECKING:
     from amsfl.report.comparison import Comparison

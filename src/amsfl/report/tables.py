@@ -11,8 +11,7 @@ from amsfl.core.records import Json
 from amsfl.core.scores import CLASSES, NUMBERS
 from amsfl.report.comparison import Comparison
 from amsfl.report.paper import PAPER, TARGET
-from amsfl.report.read import OWN
-from amsfl.report.text import shown
+from amsfl.report.read import OWN, shown
 from amsfl.worth import seconds_alone
 
 MANY = 12  # clients; beyond this a table shows the global model alone
@@ -70,14 +69,10 @@ def tables(c: Comparison) -> list[Table]:
 
 
 def _with_notes(c: Comparison, table: Table) -> Table:
-    """Notes in every row that they are about, for whoever has the file alone; no best where none is."""
-    about = {one.label: one.note for one in c.methods.values()}
-    every = " ".join(dict.fromkeys(filter(None, about.values())))  # in rows that are no method's
-    notes = [" ".join(filter(None, [c.banner, about.get(name, every)])) for name in table.frame["method"]]
+    """Notes on methods in every row, for whoever has the file alone; no best where none is."""
+    note = " ".join(dict.fromkeys(filter(None, [c.banner, *(one.note for one in c.methods.values())])))
     columns = [column._replace(best="") for column in table.columns] if c.differences else table.columns
-    return table._replace(
-        frame=table.frame.assign(note=notes) if any(notes) else table.frame, columns=columns
-    )
+    return table._replace(frame=table.frame.assign(note=note) if note else table.frame, columns=columns)
 
 
 def _measured(c: Comparison, key: str, **measures: str) -> Json:
