@@ -187,7 +187,7 @@ def test_what_stale_work_counts():
         ({"round_end": "qorum:3"}, "Unknown round end 'qorum'"),
         ({"round_end": "quorum"}, "'quorum' needs clients"),
         ({"round_end": "deadline:-1"}, "write its seconds"),
-        ({"round_end": "quorum:2,hinge:1"}, "write hinge:10/4"),
+        ({"round_end": "quorum:2,hinge:1"}, "'hinge' needs free"),
         ({"round_end": "all,drop"}, "no work to drop"),
         ({"round_end": "quorum:3", "clock": "sum"}, "add --clock makespan"),
         ({"round_end": "buffer:6"}, "waits for 6 clients, and 5 are under way at a time"),

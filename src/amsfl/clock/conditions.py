@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from amsfl import sampling
-from amsfl.clock.profile import Floats, Profile, cells
+from amsfl.clock.profile import Floats, Profile, cells, two_numbers
 from amsfl.core import UserError, nearest
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -128,10 +128,7 @@ def presence(spec: str, clients: int, seed: int, names: Sequence[str] = ()) -> W
         return trace(Path(spec), clients, names)
     if kind not in ("chain", "day"):
         raise UserError(f"Unknown availability {spec!r}{nearest(kind, [*KINDS, 'FILE.csv'])}.")
-    try:
-        first, second = (float(part) for part in argument.split(","))
-    except ValueError:
-        first = second = math.nan
+    first, second = two_numbers(argument)
     if kind == "chain":
         if not (0 < first <= 1e9 and 0 <= second <= 1e9):
             raise UserError(f"Availability {spec!r}: write mean seconds on and off, as in chain:600,60.")
@@ -197,10 +194,7 @@ def trace(path: Path, clients: int, names: Sequence[str]) -> Window:
         name = (row["client"] or "").strip()
         if name not in known:
             raise UserError(f"{path}, line {line}: no client is called {name!r}{nearest(name, known)}.")
-        try:
-            begin, end = float(row["from"] or ""), float(row["to"] or "")
-        except ValueError:
-            begin = end = math.nan
+        begin, end = two_numbers(f"{row['from']},{row['to']}")
         if not 0 <= begin < end <= 1e12:
             raise UserError(f"{path}, line {line}: from and to are seconds, from 0 up and from below to.")
         rows.setdefault(known[name], []).append((begin, end))

@@ -1,4 +1,5 @@
-"""How fast clients are: seconds a step, latency and bandwidth, by a name, a draw, or a table of sites.
+"""How fast clients are, by a name, a draw, or a table of sites; and what a round costs them: seconds by
+either clock, joules, megabytes, money.
 
 The table of sites is one CSV for `amsfl plan`, `--profile FILE.csv` and `amsfl deploy --profile`. Whoever
 reads it takes the columns that it needs and says which it does not use.
@@ -9,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from amsfl.core import UserError, nearest
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[Any]] | Sequence[int]  # clients' numbers, or steps
 Lines = list[tuple[int, dict[str, str]]]
+CLOCKS = ("sum", "makespan")
+MEGABYTE = 1e6
 SEPARATORS = ",;\t"
 NAME = "client"  # the column of names; all others hold numbers
 SMALLEST, LARGEST = 1e-9, 1e9  # of a cell: seconds, megabits a second, shares, gains
@@ -54,10 +57,6 @@ class Sites:
     @property
     def count(self) -> int:
         return len(next(iter(self.columns.values())))
-
-    def get(self, column: str) -> Floats | None:
-        """A column of numbers, where the table has it."""
-        return self.columns.get(column)
 
     def need(self, *columns: str) -> None:
         """Refuse a table without one of these."""
@@ -168,7 +167,16 @@ def profile(spec: str, clients: int, seed: int = 0, names: Sequence[str] = ()) -
     if spec.endswith(".csv"):
         return read_profile(Path(spec), clients, names)
     if kind == "lognormal":
-        return _lognormal(spec, arguments, clients, seed)
+        median, sigma = two_numbers(arguments)
+        if not (SMALLEST <= median <= LARGEST and 0 <= sigma <= 10):
+            raise UserError(
+                f"Profile {spec!r}: write lognormal:MEDIAN,SIGMA, as in lognormal:0.02,0.8; the median goes "
+                f"from {SMALLEST:g} to {LARGEST:g} seconds, sigma from 0 to 10."
+            )
+        rng = np.random.default_rng([seed, 0x9F0F])
+        steps, latencies = np.exp(sigma * rng.standard_normal((2, clients)))
+        links = np.full(clients, 20.0)
+        return Profile(spec, median * steps, 0.1 * latencies, links, links)
     if spec not in BUILT_IN:
         known = [*BUILT_IN, "lognormal:0.02,0.8", "FILE.csv"]
         raise UserError(f"Unknown profile {spec[:80]!r}{nearest(spec[:80], known)}.")
@@ -181,22 +189,13 @@ def profile(spec: str, clients: int, seed: int = 0, names: Sequence[str] = ()) -
     return Profile(spec, tiled[0], tiled[1] / 2, mbps, mbps, parts, spends=spends)
 
 
-def _lognormal(spec: str, arguments: str, clients: int, seed: int) -> Profile:
+def two_numbers(text: str) -> tuple[float, float]:
+    """Of `0.02,0.8`; NaN where it is something else."""
     try:
-        median, sigma = (float(part) for part in arguments.split(","))
+        first, second = (float(part) for part in text.split(","))
     except ValueError:
-        raise UserError(
-            f"Profile {spec!r}: write lognormal:MEDIAN,SIGMA, as in lognormal:0.02,0.8."
-        ) from None
-    if not (SMALLEST <= median <= LARGEST and 0 <= sigma <= 10):
-        raise UserError(
-            f"Profile {spec!r}: the median goes from {SMALLEST:g} to {LARGEST:g} seconds, sigma from 0 to 10."
-        )
-    rng = np.random.default_rng([seed, 0x9F0F])
-    step = median * np.exp(sigma * rng.standard_normal(clients))
-    latency = 0.1 * np.exp(sigma * rng.standard_normal(clients))
-    mbps = np.full(clients, 20.0)
-    return Profile(spec, step, latency, mbps, mbps)
+        return np.nan, np.nan
+    return first, second
 
 
 def read_profile(path: Path, clients: int, names: Sequence[str] = ()) -> Profile:
@@ -215,33 +214,24 @@ def read_profile(path: Path, clients: int, names: Sequence[str] = ()) -> Profile
     table = read_sites(path)
     table.need("step_seconds")
     table = table.of(clients, names)
-    links = {name: table.get(name) for name in LINKS}
-    whole = table.get("comm_seconds") if all(each is None for each in links.values()) else None
-    weight = None if names else table.get("weight")  # clients with names have rows of their own
-    used = {
-        "step_seconds",
-        *(LINKS if whole is None else ["comm_seconds"]),
-        *(() if names else ["weight"]),
-        *LUCK,
-        *SPENDING,
-    }
+    columns = table.columns
+    whole = "comm_seconds" in columns and not {*LINKS} & {*columns}
+    # clients with names have rows of their own
+    used = {"step_seconds", *(["comm_seconds"] if whole else LINKS), *LUCK, *SPENDING}
+    used |= set() if names else {"weight"}
+    weight = columns["weight"] if {"weight"} & {*columns} & used else None
     if weight is not None and not weight.sum() > 0:
         raise UserError(f"{path}: all weights are 0; give each client its share, or leave the column out.")
-
-    def column(name: str, otherwise: float) -> Floats:
-        values = links[name]
-        return np.full(clients, otherwise) if values is None else values
-
     return Profile(
         path.name,
-        table.columns["step_seconds"],
-        column("latency", 0.0) if whole is None else whole,
-        column("up_mbps", LARGEST),
-        column("down_mbps", LARGEST),
+        columns["step_seconds"],
+        columns["comm_seconds"] if whole else columns.get("latency", np.zeros(clients)),
+        columns.get("up_mbps", np.full(clients, LARGEST)),
+        columns.get("down_mbps", np.full(clients, LARGEST)),
         None if weight is None else weight / weight.sum(),
         table,
         frozenset(used),
-        {name: values for name in SPENDING if (values := table.get(name)) is not None},
+        {name: columns[name] for name in SPENDING if name in columns},
     )
 
 
@@ -331,3 +321,86 @@ def _decimal(column: str, cell: str) -> str:
     if column == NAME or not isinstance(cell, str):
         return cell
     return re.sub(r"^(\s*[-+]?\d*),(\d+\s*)$", r"\1.\2", cell)
+
+
+class Overhead(NamedTuple):
+    """What one round of a method asks of a client besides its steps."""
+
+    bytes_down: float
+    bytes_up: float
+    extra_gradients: float | Floats = 0.0  # of everybody, or of each client
+    extra_per_step: float = 0.0
+    fedavg_bytes: tuple[float, float] = (0.0, 0.0)  # down and up, of FedAvg in its place
+
+
+class Account(NamedTuple):
+    """What client i spends in a round of t steps: per_step[i] * t + start[i] + upload[i]."""
+
+    per_step: Floats
+    start: Floats  # the download, and what is computed besides the steps
+    upload: Floats  # what only work that comes in has spent
+
+    def of(self, cohort: Ints, steps: Ints, came: bool = True) -> Floats:
+        """Each of these clients' share."""
+        began = self.per_step[cohort] * np.asarray(steps) + self.start[cohort]
+        return np.asarray(began + self.upload[cohort] if came else began)
+
+
+class Costs(NamedTuple):
+    """Seconds of client i for t steps: step_seconds[i] * t + comm_seconds[i]."""
+
+    step_seconds: Floats
+    comm_seconds: Floats  # everything that does not depend on the steps
+    accounts: Mapping[str, Account] = {}  # what else it spends, by name
+    fedavg_seconds: Floats | None = None  # comm_seconds of FedAvg in its place, where that is known
+
+
+def costs(profile: Profile, job: Overhead) -> Costs:
+    """What each client's steps and rounds take: megabytes always, joules and money where they are known."""
+    none, known = np.zeros(profile.clients), profile.spends
+    down, up = (np.full(profile.clients, each / MEGABYTE) for each in (job.bytes_down, job.bytes_up))
+    accounts = {"megabytes": Account(none, down, up)}
+    if "joules_step" in known or "joules_mb" in known:
+        step, each = known.get("joules_step", none), known.get("joules_mb", none)
+        begun = each * down + step * job.extra_gradients
+        accounts["joules"] = Account(step * (1 + job.extra_per_step), begun, each * up)
+    if "cost_mb" in known:
+        accounts["cost"] = Account(none, *(known["cost_mb"] * each for each in (down, up)))
+    return Costs(
+        profile.step_seconds * (1 + job.extra_per_step),
+        _link_seconds(profile, job.bytes_down, job.bytes_up) + profile.step_seconds * job.extra_gradients,
+        accounts,
+        _link_seconds(profile, *job.fedavg_bytes),
+    )
+
+
+def _link_seconds(profile: Profile, down: float, up: float) -> Floats:
+    return profile.latency + 8e-6 * (down / profile.down_mbps + up / profile.up_mbps)
+
+
+def client_seconds(cost: Costs, cohort: Ints, steps: Ints) -> Floats:
+    """What each of a round's clients takes, in the cohort's order."""
+    return np.asarray(cost.step_seconds[cohort] * np.asarray(steps) + cost.comm_seconds[cohort])
+
+
+def round_seconds(cost: Costs, cohort: Ints, steps: Ints) -> dict[str, float]:
+    """One round by both models: clients one after another (sum), or side by side (makespan)."""
+    each = client_seconds(cost, cohort, steps)
+    return {"sum": float(each.sum()), "makespan": float(each.max())}
+
+
+def check_clock(name: str) -> str:
+    """The name of a clock, or a sentence that lists them."""
+    if name not in CLOCKS:
+        raise UserError(f"Unknown clock {name!r}{nearest(name, CLOCKS)}.")
+    return name
+
+
+def spent(
+    by_name: Mapping[str, Account], used: tuple[Ints, Ints], lost: tuple[Ints, Ints]
+) -> dict[str, float]:
+    """What a round spent, by name: of clients whose work arrived, and of those whose work was lost."""
+    wasted = {
+        name: each.of(*lost, came=False).sum() if len(lost[0]) else 0.0 for name, each in by_name.items()
+    }
+    return {name: float(each.of(*used).sum() + wasted[name]) for name, each in by_name.items()}

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from amsfl.core import Kind, UserError, nearest, parse_names
+from amsfl.core import Kind, UserError, parse_names
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -27,7 +27,7 @@ def sqrt(age: float) -> float:
 
 
 class ArrivalGroup(NamedTuple):
-    """Clients that are planned to arrive at one time."""
+    """Clients that are waited for together: who is planned to arrive at one time, or all of no group."""
 
     started: float  # when its first client started
     due: float  # when its clients are planned to arrive
@@ -51,15 +51,8 @@ class Starter(NamedTuple):
         return math.floor((seconds - self.comm_seconds) / self.step_seconds * (1 + 1e-12) + 1e-9)
 
 
-class Assignment(NamedTuple):
-    """How many steps a client takes, and the group it arrives with."""
-
-    steps: int
-    group: int | None = None  # None: a new group
-    waited_for: bool = True  # False: no group; its result is taken when it arrives
-
-
-Join = Callable[[Starter, float, Mapping[int, ArrivalGroup]], Assignment]
+# how many steps it takes, and the group it arrives with; None: a new one, UNGROUPED: it is not waited for
+Join = Callable[[Starter, float, Mapping[int, ArrivalGroup]], tuple[int, int | None]]
 
 
 class RoundEnd(NamedTuple):
@@ -188,7 +181,7 @@ def round_end(text: str, cohort: int | None = None) -> RoundEnd:
         What both servers ask.
     """
     kind, *late = (part.strip() for part in text.split(","))
-    end = _named(kind, cohort)
+    end: RoundEnd = _named(ROUND_ENDS, kind, cohort=cohort)
     for word in late:
         drops = word in ("drop", "stale")
         if end.waits_for_all or (drops and end.overlap):
@@ -198,46 +191,31 @@ def round_end(text: str, cohort: int | None = None) -> RoundEnd:
     return end
 
 
-def _named(text: str, cohort: int | None) -> RoundEnd:
+def _named(kind: Kind[Any], text: str, **known: Any) -> Any:
+    """The thing that a text names with its numbers; what is `known` besides, it takes if it wants to."""
     [(name, numbers)] = parse_names(text) or [(text, [])]
-    takes = ROUND_ENDS.settings(name)
-    wanted = [key for key in takes if key != "cohort"]
+    takes = kind.settings(name)
+    wanted = [key for key in takes if key not in known]
     if len(numbers) > len(wanted):
-        raise UserError(f"Round end {text!r}: {name} takes {len(wanted) or 'no'} number(s).")
-    own = {"cohort": cohort} if "cohort" in takes and cohort is not None else {}
-    return ROUND_ENDS.make(name, dict(zip(wanted, numbers, strict=False)) | own)
+        raise UserError(f"{kind.word.capitalize()} {text!r}: {name} takes {len(wanted) or 'no'} number(s).")
+    own = {key: value for key, value in known.items() if key in takes and value is not None}
+    return kind.make(name, dict(zip(wanted, numbers, strict=False)) | own)
 
 
-class Waiting(NamedTuple):
-    """What a server waits for: those who are in no group, and the open groups."""
-
-    started: float  # when the server invited clients after its last move
-    predicted: float | None = None  # seconds that the plan gives the slowest of them
-    groups: Mapping[int, ArrivalGroup] = {}
-
-    def deadlines(self, end: RoundEnd) -> list[float]:
-        """Of those in no group, and of every group."""
-        all_ = [end.deadline(self.started, self.predicted), *(each.latest for each in self.groups.values())]
-        return [each for each in all_ if each is not None]
-
-
-def results_taken(end: RoundEnd, waiting: Waiting, arrived: Ints, expected: Ints, now: float) -> Flags:
+def results_taken(
+    end: RoundEnd, groups: Mapping[int, ArrivalGroup], arrived: Ints, expected: Ints, now: float
+) -> Flags:
     """Which of the results that have arrived the server moves with now; none: it goes on waiting.
 
-    `arrived` is the group of each result, in the order of arrival, `expected` that of each client at work.
+    `groups` are the open ones, UNGROUPED among them; `arrived` is the group of each result, in the order of
+    arrival, `expected` that of each client at work.
     """
-    late: Flags = arrived != UNGROUPED  # to its group's move
-    if waiting.groups:
-        late &= ~np.isin(arrived, list(waiting.groups))
+    late: Flags = ~np.isin(arrived, [*groups])  # to its group's move
     for name in sorted({*arrived[~late].tolist()}):
-        group = waiting.groups.get(name)
-        if group is None:
-            started, latest = waiting.started, end.deadline(waiting.started, waiting.predicted)
-        else:
-            started, latest = group.started, group.latest
-        mine = arrived == name
+        group, mine = groups[name], arrived == name
         here, missing = int(np.count_nonzero(mine)), int(np.count_nonzero(expected == name))
-        if end.ready(here, missing, now, started) or (latest is not None and now >= latest):
+        closed = group.latest is not None and now >= group.latest
+        if closed or end.ready(here, missing, now, group.started):
             late[np.flatnonzero(mine)[: end.size]] = True
             return late
     enough = late.any() and np.count_nonzero(late) >= max((end.size or 1) - 1, 1)
@@ -255,6 +233,21 @@ def check_progress(end: RoundEnd, number: int, waits: float, arrived: int, dropp
         )
 
 
+def poly(power: float) -> Weight:
+    return lambda age: (1 + age) ** -power
+
+
+def hinge(slope: float, free: float) -> Weight:
+    return lambda age: 1.0 if age <= free else 1 / (slope * (age - free) + 1)
+
+
+STALENESS: Kind[Any] = Kind(
+    "staleness",
+    Callable,  # type: ignore[arg-type]  # any function
+    {"constant": lambda: lambda age: 1.0, "sqrt": lambda: sqrt, "poly": poly, "hinge": hinge},
+)
+
+
 def staleness(text: str) -> Weight:
     """The weight that a setting names: constant; sqrt; poly:A, (1+t)^-A; hinge:A/B, 1 up to t = B, then
     1/(A(t-B)+1), as in FedAsync.
@@ -265,26 +258,10 @@ def staleness(text: str) -> Weight:
     Returns:
         A function of the age t; 1 where t is 0.
     """
-    kind, _, argument = text.partition(":")
-    if kind not in STALENESS:
-        raise UserError(f"Unknown staleness {text!r}{nearest(kind, STALENESS)}.")
-    form, weight = STALENESS[kind]
-    try:
-        numbers = [float(part) for part in argument.split("/")] if argument else []
-    except ValueError:
-        numbers = []
-    wanted = form.count("/") + form.count(":")
-    if len(numbers) != wanted or not all(0 <= number <= 1e6 for number in numbers):
-        raise UserError(f"Staleness {text!r}: write {form}.")
-    return lambda age: float(weight(age, *numbers))
-
-
-STALENESS: dict[str, tuple[str, Callable[..., float]]] = {  # how each is written, and the weight by age
-    "constant": ("constant", lambda age: 1.0),
-    "sqrt": ("sqrt", sqrt),
-    "poly": ("poly:0.5", lambda age, power: (1 + age) ** -power),
-    "hinge": ("hinge:10/4", lambda age, slope, free: 1.0 if age <= free else 1 / (slope * (age - free) + 1)),
-}
+    if not all(0 <= number <= 1e6 for _, numbers in parse_names(text) for number in numbers):
+        raise UserError(f"Staleness {text!r}: its numbers are 0 or more, as in poly:0.5 and hinge:10/4.")
+    weight: Weight = _named(STALENESS, text)
+    return weight
 
 
 def fedcompass(share: float) -> Join:
@@ -297,20 +274,20 @@ def fedcompass(share: float) -> Join:
     nobody waits for it. Their speed is a round's seconds over its steps, smoothed; ours has the link apart.
     """
 
-    def join(client: Starter, now: float, groups: Mapping[int, ArrivalGroup]) -> Assignment:
+    def join(client: Starter, now: float, groups: Mapping[int, ArrivalGroup]) -> tuple[int, int | None]:
         least = max(1, round(share * client.most))
         if client.first:
-            return Assignment(least, waited_for=False)
+            return least, UNGROUPED
         joined = [(client.within(each.due - now), name) for name, each in groups.items()]
         fits = [(steps, name) for steps, name in joined if least <= steps <= client.most]
         if fits:
-            return Assignment(*max(reversed(fits), key=lambda fit: fit[0]))
+            return max(reversed(fits), key=lambda fit: fit[0])
         later = [
             client.within(each.latest + each.turn - now)
             for each in groups.values()
             if each.latest is not None and each.latest > now
         ]
         best = max((steps for steps in later if steps <= client.most), default=client.most)
-        return Assignment(max(best, least))
+        return max(best, least), None
 
     return join

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from amsfl import record
 from amsfl.clock import CLOCKS
-from amsfl.clock.costs import MEGABYTE
+from amsfl.clock.profile import MEGABYTE
 from amsfl.core import Score, UserError
 from amsfl.core.records import Json
 from amsfl.record import Manifest, Metrics, RunRecord, StudyRecord, TrialRecord

@@ -183,7 +183,7 @@ def budgets_of(config: Training, profile: Profile, clients: int) -> Sequence[flo
 
 
 def _column(profile: Profile) -> Array | None:
-    return None if profile.sites is None else profile.sites.get("epsilon")
+    return None if profile.sites is None else profile.sites.columns.get("epsilon")
 
 
 def no_claim(ledger: Ledger, stopped_by_data: bool) -> str:

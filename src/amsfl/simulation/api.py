@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from amsfl import record
-from amsfl.clock.costs import MEGABYTE
+from amsfl.clock.profile import MEGABYTE
 from amsfl.core import Remark, UserError
 from amsfl.core.records import JsonMapping
 from amsfl.data import Dataset, Frame

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.clock import ArrivalGroup, RoundEnd, Waiting, check_progress, results_taken
+from amsfl.clock.round_end import UNGROUPED, ArrivalGroup, RoundEnd, check_progress, results_taken
 from amsfl.core.records import Json
 from amsfl.engines import Models
 from amsfl.planning.planner import Decision
@@ -54,9 +54,10 @@ class EventQueue:
     predicted: float | None = None  # seconds that the plan gives the last who were invited
     models: dict[int, Models] = field(default_factory=dict)  # by version: older ones that jobs began from
 
-    @property
-    def waiting(self) -> Waiting:
-        return Waiting(self.started, self.predicted, self.open_groups)
+    def waited_for(self, end: RoundEnd) -> dict[int, ArrivalGroup]:
+        """The open groups, and those in none as one."""
+        latest = end.deadline(self.started, self.predicted)
+        return {UNGROUPED: ArrivalGroup(self.started, np.inf, latest, np.inf)} | self.open_groups
 
     def dump(self) -> Json:
         """For JSON, whose keys are text; without models."""
@@ -89,7 +90,7 @@ def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite
     moments, most = 0, 1
     while not (
         chosen := results_taken(
-            end, queue.waiting, queue.arrived["arrival_group"], queue.jobs["arrival_group"], now
+            end, queue.waited_for(end), queue.arrived["arrival_group"], queue.jobs["arrival_group"], now
         )
     ).any():
         fresh = queue.invited != version
@@ -128,7 +129,8 @@ def _next_instant(queue: EventQueue, now: float, end: RoundEnd) -> float:
         queue.jobs, here = NOBODY, queue.jobs[queue.jobs["arrives"].argsort(kind="stable")]
         _arrive(queue, here)
         return float(here["arrives"][-1])
-    closing = min((each for each in queue.waiting.deadlines(end) if each > now), default=np.inf)
+    deadlines = (each.latest for each in queue.waited_for(end).values())
+    closing = min((each for each in deadlines if each is not None and each > now), default=np.inf)
     # open stay those before their deadline, and those of which somebody has arrived
     arrived = {*queue.arrived["arrival_group"].tolist()} if queue.open_groups else set()
     queue.open_groups = {

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from amsfl import clock, sampling
-from amsfl.clock.round_end import ArrivalGroup, Starter
+from amsfl.clock.round_end import UNGROUPED, ArrivalGroup, Starter
 from amsfl.core.records import Array, Number
 from amsfl.planning import planner
 from amsfl.planning.planner import Decision, PlanRequest
@@ -97,11 +97,10 @@ def allowance(setup: RunSetup, trial: TrialState) -> Array | None:
 def is_over(setup: RunSetup, trial: TrialState) -> bool:
     """Whether rounds, seconds, another limit or spent privacy end a trial here."""
     config, ledger = setup.configs[trial.index], setup.ledgers[trial.index]
-    if trial.round >= setup.last_rounds[trial.index] or clock.over_limit(
-        config.joules, config.megabytes, trial.spent
-    ):
-        return True
-    if config.seconds is not None and trial.seconds[config.clock] >= config.seconds:
+    now = trial.spent | {"rounds": trial.round, "seconds": trial.seconds[config.clock]}
+    limits = {"rounds": config.last_round, "seconds": config.seconds}
+    limits |= {"joules": config.joules, "megabytes": config.megabytes}
+    if any(most is not None and now.get(what, 0.0) >= most for what, most in limits.items()):
         return True
     return setup.mechanism is not None and ledger.exhausted(ledger.units(trial.begun, trial.round))
 
@@ -259,13 +258,13 @@ def _assign_groups(setup: RunSetup, trial: TrialState, jobs: Array) -> None:
         who, most, now = (jobs[name][place].item() for name in ("client", "steps", "started"))
         step, comm = costs.step_seconds[who].item(), costs.comm_seconds[who].item()
         client = Starter(step, comm, most, first=not trial.begun[who])
-        steps, name, waited_for = end.join(client, now, queue.open_groups)
+        steps, name = end.join(client, now, queue.open_groups)
         jobs["steps"][place] = steps
-        if not waited_for:
+        if name == UNGROUPED:
             continue
         lasts, turn = client.seconds(steps), client.seconds(client.most)
         if name is None:
-            name = jobs["group"][place].item() + 1  # 0 is UNGROUPED
+            name = jobs["group"][place].item() + 1 + UNGROUPED
             queue.open_groups[name] = ArrivalGroup(now, now + lasts, end.deadline(now, lasts), turn)
         group = queue.open_groups[name]
         queue.open_groups[name] = group._replace(turn=min(group.turn, turn))

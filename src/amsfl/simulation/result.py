@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from amsfl import worth
-from amsfl.clock.costs import MEGABYTE
+from amsfl.clock.profile import MEGABYTE
 from amsfl.core import Score, UserError, nearest
 from amsfl.core.records import Json
 from amsfl.core.version import VERSION

@@ -76,7 +76,6 @@ class RunSetup(NamedTuple):
     mechanism: Mechanism | None  # of privacy
     ledgers: list[Ledger]  # each trial's, of privacy
     conditions: list[clock.ClientConditions | None]  # each trial's; None: nothing happens on the way
-    last_rounds: list[int]  # after which each trial ends, whatever else happens
     whole_rounds: list[bool]  # of each trial: every round is one cohort, and all of it arrives
     learns: bool  # whether rounds change what the next ones are planned by
     judges: bool  # whether the server may go back to an older model
@@ -226,7 +225,6 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         mechanism,
         ledgers,
         conditions,
-        [each.last_round for each in configs],
         whole_rounds,
         plans_anew,
         method.judges,
