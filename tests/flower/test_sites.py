@@ -24,9 +24,9 @@ from amsfl.flower import InProcessGrid, Shard, client_app, jax_client, serve, si
 from amsfl.flower import client as clients
 from amsfl.flower.client import GradientTrainer
 from amsfl.flower.jax_trainer import NAME, JaxTrainer, one_array, program
-from amsfl.flower.privacy_ledger import SiteLedger
-from amsfl.flower.private_steps import gradient as private_gradient
-from amsfl.flower.site_policy import SitePolicy, read_policy, site_policy
+from amsfl.flower.privacy import SiteLedger
+from amsfl.flower.privacy import gradient as private_gradient
+from amsfl.flower.site_policy import SitePolicy, read_policy
 from amsfl.flower.task import FIELDS
 from amsfl.privacy import Exposure, epsilon, safe_sum, system_random
 from amsfl.record import read_run, read_sealed
@@ -90,7 +90,7 @@ def send(
 
 
 def ledger(context: Context) -> SiteLedger:
-    return SiteLedger(context, site_policy(context))
+    return SiteLedger(context)
 
 
 def counted(context: Context) -> int:
@@ -148,7 +148,7 @@ def test_any_client_app_is_held_to_a_policy_by_a_mod(tmp_path: Path) -> None:
         send(site(tmp_path), ORDER | TERMS, app=held)
     log = [json.loads(line) for line in (tmp_path / "orders-0.jsonl").read_text().splitlines()]
     assert [("refused" in line) for line in log] == [False, True, True, True]
-    assert log[0]["config"]["local-steps"] == 2
+    assert log[0]["task"]["steps"] == 2
     assert stat.S_IMODE((tmp_path / "orders-0.jsonl").stat().st_mode) == 0o600
 
 
@@ -318,7 +318,7 @@ def torch_app(**more: Any) -> Any:
 def made(app: Any, monkeypatch: pytest.MonkeyPatch, arrays: Any) -> Any:
     """The trainer of an app's site 1 with that model, caught where it is asked whether it can be private."""
     caught: list[Any] = []
-    monkeypatch.setattr(clients.private_steps, "check", caught.append)
+    monkeypatch.setattr(clients.privacy, "check", caught.append)
     grid = InProcessGrid(app, [{"partition-id": 1}])
     fields = ORDER | TERMS | {"batch-size": 2000, "noise": 100.0, "epsilon": 0.0}
     grid.send_and_receive(

@@ -13,17 +13,16 @@ from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordD
 from flwr.clientapp import ClientApp
 
 from amsfl.core import RowPrivacy, UserError
-from amsfl.flower import private_steps
-from amsfl.flower.privacy_ledger import SiteLedger
-from amsfl.flower.site_policy import logged, site_policy
-from amsfl.flower.task import LocalTask, NoMoreData, fading
+from amsfl.flower import privacy
+from amsfl.flower.site_policy import obey
+from amsfl.flower.task import LocalTask, NoMoreData, fading, received
 
 FlatVector = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Trainer:
     """What a client brings: rows, a model and how it is trained; the rest may be left out. Those that compute
-    flat gradients are a GradientTrainer; what one needs for privacy, private_steps.py says."""
+    flat gradients are a GradientTrainer; what one needs for privacy, privacy.py says."""
 
     rows: int  # how many it trains on: its weight
 
@@ -130,42 +129,27 @@ def client_app(make: Callable[[Context], Trainer]) -> ClientApp:
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        with logged(context, "train") as entry:
-            arrays, task = received(message, context)
-            entry["task"] = {
-                key: value for key, value in vars(task).items() if isinstance(value, int | float | str)
-            }
-            with private_steps.silent(task.terms is not None, UserError):
-                reply = work(arrays, task, context, make)
-            site_policy(context).check_size(reply := Message(reply, reply_to=message))
-            entry["sent"] = dict(reply.content["metrics"])
-            return reply
+        def answer(arrays: ArrayRecord, task: LocalTask) -> Message:
+            with privacy.silent(task.terms is not None, UserError):
+                return Message(work(arrays, task, context, make), reply_to=message)
+
+        return obey(message, context, answer)
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
-        with logged(context, "evaluate") as entry:
-            policy, (arrays, task) = site_policy(context), received(message, context)
-            if not policy.scores or policy.private:
-                raise UserError("This site keeps its rows private: scores of them do not leave.")
-            SiteLedger(context, policy).check_open(task.run)
+        def answer() -> Message:
+            arrays, task = received(message, context)
+            privacy.SiteLedger(context).check_open(task.run)
             trainer = make(context)
             trainer.load(arrays, task)
             scores = trainer.evaluate()
             if scores is None:
                 raise UserError("This client has no test rows to score by.")
-            entry["sent"] = sorted(scores)
             return Message(RecordDict({"metrics": MetricRecord(dict(scores))}), reply_to=message)
 
+        return obey(message, context, answer)
+
     return app
-
-
-def received(message: Message, context: Context) -> tuple[ArrayRecord, LocalTask]:
-    """An order's arrays, and what is asked."""
-    arrays, config = message.content.array_records, message.content.config_records
-    if len(arrays) != 1 or len(config) != 1:
-        raise UserError("An order has one ArrayRecord and one ConfigRecord.")
-    kind = message.metadata.message_type
-    return next(iter(arrays.values())), LocalTask(next(iter(config.values())), context, kind)
 
 
 def work(
@@ -173,10 +157,7 @@ def work(
 ) -> RecordDict:
     """A client's round. All that can be wrong with an order is found before anything of its epsilon is
     spent."""
-    started, policy = time.perf_counter(), site_policy(context)
-    policy.check(task, arrays, context.run_id)
-    task.seconds = policy.most_seconds
-    ledger = SiteLedger(context, policy)
+    started, ledger = time.perf_counter(), privacy.SiteLedger(context)
     if task.terms is None:
         ledger.check_open(task.run)
     trainer = make(context)
@@ -193,18 +174,20 @@ def work(
     return RecordDict({"arrays": trainer.arrays(), "metrics": MetricRecord(said)})
 
 
-def private_work(trainer: Any, task: LocalTask, ledger: SiteLedger, started: float) -> dict[str, float]:
+def private_work(
+    trainer: Any, task: LocalTask, ledger: privacy.SiteLedger, started: float
+) -> dict[str, float]:
     """Private steps, which tell nothing else: no reading, no loss, and seconds that are rounded."""
     terms = task.terms
     assert terms is not None
-    private_steps.check(trainer)
+    privacy.check(trainer)
     private, anchor = RowPrivacy(terms.clip), trainer.x
     task.steps, noise = ledger.spend(task, trainer.rows)
     for _ in task:
-        grad = private_steps.gradient(trainer, private, noise, task.batch, trainer.x)
+        grad = privacy.gradient(trainer, private, noise, task.batch, trainer.x)
         trainer.x = task.step(trainer.x, anchor, grad)
     spent = ledger.give_back(task.run, task.steps - task.done)
-    step = private_steps.coarse(sum(task.timed) / task.done)
-    whole = private_steps.coarse(time.perf_counter() - started)
+    step = privacy.coarse(sum(task.timed) / task.done)
+    whole = privacy.coarse(time.perf_counter() - started)
     time.sleep(max(started + whole - time.perf_counter(), 0))  # the server has a clock, too
     return {"train-seconds": step * task.done, "epsilon": spent}

@@ -13,7 +13,7 @@ from amsfl.core import RowPrivacy, UserError
 from amsfl.core.records import Array as Vector
 from amsfl.flower import scores
 from amsfl.flower.client import FlatVector, GradientTrainer, client_app
-from amsfl.flower.private_steps import room
+from amsfl.flower.privacy import room
 from amsfl.flower.task import LocalTask
 from amsfl.portable.network import check_rows
 
@@ -81,7 +81,7 @@ class JaxTrainer(GradientTrainer):
         """Layers of ours treat every row by itself; what is compiled is compiled before anything is spent."""
 
     def row_sum(self, x: Any, places: Any, present: Any, private: RowPrivacy) -> Any:
-        """See private_steps.py."""
+        """See privacy.py."""
         size, summed = room(self.batch, self.rows), self.program.row_sum(private)
         total = np.zeros_like(x)
         for begin in range(0, len(places), size):

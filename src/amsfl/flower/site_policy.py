@@ -10,21 +10,23 @@ import os
 import tempfile
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from flwr.app import ArrayRecord, Context, Message, MessageType
+from pydantic import Field
 
 from amsfl.core import UserError, nearest
-from amsfl.flower.task import LocalTask
-from amsfl.record import disk
+from amsfl.flower.task import LocalTask, received
+from amsfl.record import Damaged, disk, from_plain
 
 FILE = "site.toml"
 NONE = "none"  # in `mechanisms`: orders without privacy
 Names = tuple[str, ...] | None
+Bound = Annotated[float, Field(strict=True, ge=0)]
 
 
 class SitePolicy(NamedTuple):
@@ -32,17 +34,17 @@ class SitePolicy(NamedTuple):
 
     mechanisms: Names = None  # of privacy; "none" in the list accepts orders without
     runs: Names = None  # Flower's ids of the runs that may order
-    most_steps: float = 100_000  # of a round
-    most_seconds: float = 86_400.0  # that its steps of a round may take: then it stops by itself
-    most_megabytes: float = math.inf  # that are sent
-    most_rows: float = 65_536  # of a minibatch
-    least_noise: float = 0.05
-    clip: tuple[float, float] = (1e-4, 1e4)
-    epsilon_run: float | None = None  # of a Flower run, at `delta`
-    epsilon: float | None = None  # of all time, at `delta`
-    delta: float = 1e-5
-    most_delta: float = 1e-3
-    scores: bool = True  # answers to `evaluate`
+    most_steps: Bound = 100_000  # of a round
+    most_seconds: Bound = 86_400.0  # that its steps of a round may take: then it stops by itself
+    most_megabytes: Bound = math.inf  # that are sent
+    most_rows: Bound = 65_536  # of a minibatch
+    least_noise: Bound = 0.05
+    clip: tuple[Bound, Bound] = (1e-4, 1e4)
+    epsilon_run: Bound | None = None  # of a Flower run, at `delta`
+    epsilon: Bound | None = None  # of all time, at `delta`
+    delta: Bound = 1e-5
+    most_delta: Bound = 1e-3
+    scores: Annotated[bool, Field(strict=True)] = True  # answers to `evaluate`
 
     @property
     def private(self) -> bool:
@@ -74,15 +76,15 @@ class SitePolicy(NamedTuple):
                 "delta": (terms.delta, 1e-300, self.most_delta),
                 "epsilon": (terms.epsilon or math.inf, 0, most),  # 0: no bound
             }
-        _check_bounds(bounds)
+        for name, (value, low, high) in bounds.items():
+            if not low <= value <= high:
+                raise UserError(f"This site's policy: {name} is from {low:g} to {high:g}, not {value!r}.")
         for name, part in arrays.items():
             numbers = part.numpy()
             if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
-                raise UserError(
-                    f"This site's policy: {name[:60]!r}, which came with an order, is not finite."
-                )
+                raise UserError(f"This site's policy: {name[:60]!r} of an order is not finite.")
         if task.correction is not None and not np.isfinite(task.correction).all():
-            raise UserError("This site's policy: the correction that came with an order is not finite.")
+            raise UserError("This site's policy: the correction of an order is not finite.")
 
     def check_size(self, message: Message) -> None:
         """A UserError where a reply is too large to leave."""
@@ -114,70 +116,52 @@ def site_policy_mod(
     Returns:
         The app's reply.
     """
+    if site_policy(context).private:  # the app would not keep rows private, whatever the order says
+        with logged(context, message.metadata.message_type):
+            raise UserError(PRIVATE)
+    return obey(message, context, lambda *order: call_next(message, context))
+
+
+def obey(message: Message, context: Context, answer: Callable[..., Message]) -> Message:
+    """What all that a site does goes through: its policy, before it `answer`s and after, and its log.
+
+    `answer(arrays, task)` of an order to train; `answer()` of others.
+    """
     what = message.metadata.message_type
     with logged(context, what) as entry:
         policy = site_policy(context)
-        if policy.private:
-            raise UserError(PRIVATE)
         if what == MessageType.TRAIN:
-            config, arrays = (next(iter(each.values())) for each in _records(message))
-            entry["config"] = {key: value for key, value in config.items() if not isinstance(value, bytes)}
-            policy.check(LocalTask(config, context), arrays, context.run_id)
-        elif not policy.scores:
-            raise UserError("This site's policy: scores do not leave.")
-        reply = call_next(message, context)
+            arrays, task = received(message, context)
+            entry["task"] = {
+                key: value for key, value in vars(task).items() if isinstance(value, int | float | str)
+            }
+            policy.check(task, arrays, context.run_id)
+            task.seconds = policy.most_seconds
+            reply = answer(arrays, task)
+        elif policy.private or not policy.scores:
+            raise UserError("This site keeps its rows private: scores of them do not leave.")
+        else:
+            reply = answer()
         policy.check_size(reply)
+        if reply.has_content():
+            entry["sent"] = {name: dict(each) for name, each in reply.content.metric_records.items()}
         return reply
 
 
-def _records(message: Message) -> Any:
-    content = message.content
-    if not content.config_records or not content.array_records:
-        raise UserError("An order has a ConfigRecord and an ArrayRecord.")
-    return content.config_records, content.array_records
-
-
-def _check_listed(what: str, allowed: Names, *asked: str) -> None:
-    for name in asked:
-        if allowed is not None and name not in allowed:
-            raise UserError(f"This site's policy: the {what} {name!r} is not one that it accepts.")
-
-
-def _check_bounds(bounds: Mapping[str, tuple[float, float, float]]) -> None:
-    for name, (value, low, high) in bounds.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            raise UserError(f"This site's policy: {name} is from {low:g} to {high:g}, not {value!r}.")
+def _check_listed(what: str, allowed: Names, name: str) -> None:
+    if allowed is not None and name not in allowed:
+        raise UserError(f"This site's policy: the {what} {name!r} is not one that it accepts.")
 
 
 def read_policy(path: Path) -> SitePolicy:
     """The file's; a UserError says what in it is wrong."""
     try:
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"The site's policy {str(path)!r} cannot be read: {error}.") from None
-    known = SitePolicy._field_defaults
-    for name, value in fields.items():
-        if name not in known:
+        fields, known = tomllib.loads(path.read_text(encoding="utf-8")), SitePolicy._fields
+        for name in fields.keys() - known:
             raise UserError(f"{str(path)!r} has {name!r}{nearest(name, known)}.")
-        fields[name] = _checked(path, name, value)
-    return SitePolicy(**fields)
-
-
-def _checked(path: Path, name: str, value: Any) -> Any:
-    numbers = [value] if isinstance(value, int | float) else value if isinstance(value, list) else []
-    if name in ("mechanisms", "runs"):
-        if isinstance(value, list) and all(isinstance(each, str) for each in value):
-            return tuple(value)
-        raise UserError(f"{str(path)!r}: {name} is a list of names, as in {name} = ['...'].")
-    if name == "scores":
-        if isinstance(value, bool):
-            return value
-        raise UserError(f"{str(path)!r}: scores is true or false.")
-    good = all(not isinstance(each, bool) and isinstance(each, int | float) and each >= 0 for each in numbers)
-    if not good or len(numbers) != (2 if name == "clip" else 1):
-        what = "two numbers, as in [0.1, 10.0]" if name == "clip" else "a number from 0 on"
-        raise UserError(f"{str(path)!r}: {name} is {what}.")
-    return tuple(map(float, numbers)) if name == "clip" else float(value)
+        return from_plain(SitePolicy, fields)
+    except (OSError, ValueError, Damaged) as error:
+        raise UserError(f"The site's policy {str(path)!r} cannot be read: {error}.") from None
 
 
 def site_policy(context: Context) -> SitePolicy:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
-from flwr.app import ConfigRecord, Context, MessageType
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType
 
 from amsfl import sampling
 from amsfl.core import UserError
@@ -142,6 +142,15 @@ class LocalTask:
     def draw(self) -> int:
         """The round, or a number that no round has, where it is asked for once more."""
         return self.round + (self.repeat << 20)
+
+
+def received(message: Message, context: Context) -> tuple[ArrayRecord, LocalTask]:
+    """An order's arrays, and what is asked."""
+    arrays, config = message.content.array_records, message.content.config_records
+    if len(arrays) != 1 or len(config) != 1:
+        raise UserError("An order has one ArrayRecord and one ConfigRecord.")
+    kind = message.metadata.message_type
+    return next(iter(arrays.values())), LocalTask(next(iter(config.values())), context, kind)
 
 
 def checked(key: str, value: Any) -> Any:

@@ -300,7 +300,7 @@ class TorchTrainer(TorchModel):
             raise UserError(f"The loss of a batch is {what}; return one number, the mean over its rows.")
         return loss, outputs
 
-    # -- private rows (private_steps.py) ---------------------------------------------------------------------
+    # -- private rows (privacy.py) ---------------------------------------------------------------------
 
     @property
     def x(self) -> Any:

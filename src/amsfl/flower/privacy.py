@@ -1,36 +1,106 @@
-"""A site's own privacy ledger: what its rows have told so far, and how many steps are left.
+"""Privacy at a real client: private steps, and the site's own ledger of what its rows have told.
+
+A step is that of engines/private_gradients.py, with the system's own randomness:
+
+    g = (sum_{i in batch} grad_i min(1, clip/||grad_i||) + noise clip z) / b,   z standard normal,  b = q rows
+
+A trainer that can take it has more than others:
+
+    x                           the flat model, which is set after every step
+    check_rows()                a UserError where a row has no gradient of its own
+    row_sum(x, places, present, private)
+                                the sum of the gradients at x of those rows that are present, each cut as
+                                `private` says. `places` are always as many: how long it takes does not tell
+                                how many rows are in a minibatch.
 
 The server orders; the site counts for itself, by the chance and the noise that it really has. It takes no
 step beyond the epsilon of the run's first order, and epsilon_run and epsilon of its policy (docs/privacy.md).
-
-An entry is of a Flower run, whose id the server does not choose, and of the server's own name for the run, by
-which a resumed run, a Flower run of its own, finds what it has spent.
-
-Steps are spent before any row is read, under a lock: two orders at once, or a process that is killed, cannot
-take a step that is not counted. What was spent and not taken is given back when the work is over. That a step
-was taken is in Flower's context, too. An unreadable ledger is not an empty one.
+An entry is of a Flower run, whose id the server does not choose, and of the server's own name for the run,
+by which a resumed run, a Flower run of its own, finds what it has spent. Steps are spent before any row is
+read, under a lock: two orders at once, or a process that is killed, cannot take a step that is not counted.
+What was spent and not taken is given back in the end. That a step was taken is in Flower's context, too.
 """
 
+import traceback
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
+import numpy as np
 from filelock import FileLock
 from flwr.app import ConfigRecord, Context
 
 from amsfl import sampling
-from amsfl.core import UserError
+from amsfl.core import RowPrivacy, UserError
 from amsfl.flower.reply_checks import SPENT
-from amsfl.flower.site_policy import SitePolicy, site_folder, site_name
+from amsfl.flower.site_policy import site_folder, site_name, site_policy
 from amsfl.flower.task import LocalTask
-from amsfl.privacy import Event, Exposure, noise_for, poisson_gaussian
+from amsfl.privacy import Event, Exposure, noise_for, poisson_gaussian, safe_sum, system_random
 from amsfl.privacy.accounting import mark
 from amsfl.record import read_sealed, write_sealed
 from amsfl.record.disk import make_folder, safe_name
 
 MARK = "amsfl-private"  # in Flower's context: a private step was taken
 PATIENCE = 60.0  # seconds that an order waits for another one's entry
+LOST = "nobody knows any more what this site has told: it should tell no more."
+
+
+def gradient(trainer: Any, private: RowPrivacy, noise: float, batch: int, x: Any) -> Any:
+    """One private gradient at x, with `noise` times the clip; who is in its minibatch is a secret."""
+    places = system_random.chosen(int(sampling.chance(batch, trainer.rows)), trainer.rows)
+    padded, present = pad(places, room(batch, trainer.rows))
+    total = np.asarray(trainer.row_sum(x, padded, present, private), np.float32)
+    length = safe_sum.norms(total.astype(float)[None])[0]
+    if not safe_sum.is_safe(length, len(places), private.clip):
+        total = np.zeros_like(total)
+    drawn = noise * private.clip * system_random.normal(len(x))
+    return ((total + drawn) / min(batch, trainer.rows)).astype(np.float32)
+
+
+def room(batch: int, rows: int) -> int:
+    """Rows that are looked at in every step; of 10,000 minibatches one or none is larger."""
+    return min(rows, batch + 4 * int(np.ceil(batch**0.5)) + 4)
+
+
+def pad(places: Any, size: int) -> tuple[Any, Any]:
+    """Places filled up to the next multiple of `size`, at least one, and which of them are present."""
+    length = max(-(-len(places) // size), 1) * size
+    return np.resize(np.append(places, 0), length), np.arange(length) < len(places)
+
+
+def coarse(seconds: float) -> float:
+    """Seconds rounded up to one of four marks between powers of two: finer ones would tell of single rows."""
+    return float(2.0 ** (np.ceil(4 * np.log2(max(seconds, 1e-3))) / 4))
+
+
+def check(trainer: Any) -> None:
+    """Whether this client can keep its rows private; a UserError says why not."""
+    if not hasattr(trainer, "row_sum"):
+        raise UserError(
+            f"A {type(trainer).__name__} has no gradients row by row, and each must be cut by itself: under "
+            "privacy use torch_client or jax_client, or give it check_rows() and row_sum()."
+        )
+    trainer.check_rows()
+
+
+@contextmanager
+def silent(private: bool, *passed: type[Exception]) -> Iterator[None]:
+    """Errors travel to the server with what they say; under privacy that stays here: it may be of rows.
+
+    Those of the kinds in `passed` are sentences of ours, and travel.
+    """
+    try:
+        yield
+    except passed:
+        raise
+    except Exception:
+        if not private:
+            raise
+        traceback.print_exc()
+        raise UserError(
+            "This site's work failed, and why may tell of its rows: its own log says it."
+        ) from None
 
 
 class LedgerEntry(NamedTuple):
@@ -53,8 +123,9 @@ Entries = Mapping[str, LedgerEntry]  # by Flower's run and the server's name; of
 class SiteLedger:
     """The privacy ledger of the site that a context belongs to."""
 
-    def __init__(self, context: Context, policy: SitePolicy):
-        self.policy, self.path = policy, _path(context)
+    def __init__(self, context: Context):
+        name = safe_name(site_name(context), "The client name")
+        self.policy, self.path = site_policy(context), site_folder(context) / f"privacy-{name}.json"
         self.kept = bool(context.node_config.get("state-dir"))
         self.flower, self.state, self.spending = str(context.run_id), context.state, 0
 
@@ -110,7 +181,7 @@ class SiteLedger:
             entries = self.read()
             if back:
                 entries = add(entries, self._key(run), -back)
-                self._write(entries, back)
+                self._write(entries)
                 self.spending -= back
         own = [*of_name(entries, run).values()]
         # at the next mark: a number for each round would take longer than the round
@@ -123,30 +194,22 @@ class SiteLedger:
         events = tuple(entry.event for entry in entries.values() if entry.steps)
         return poisson_gaussian(events, self.policy.delta)
 
-    def _closed(self, run: str = "") -> bool:
-        """Whether nothing raw may leave: a private step was taken, and the policy does not allow both.
-
-        Without a folder of its own it knows of this Flower run, and of the server's `run`.
-        """
+    def check_open(self, run: str) -> None:
+        """Nothing raw may leave once a private step was taken, unless the policy allows both. Without a
+        folder of its own a site knows of this Flower run, and of the server's `run`."""
         if self.policy.mechanisms is not None:
-            return False
+            return
         entries = self.read()
         known = of_flower(entries, self.flower) or of_name(entries, run) or (self.kept and entries)
-        return bool(known) or MARK in self.state
-
-    def check_open(self, run: str) -> None:
-        if self._closed(run):
+        if known or MARK in self.state:
             raise UserError(
                 "This site has kept its rows private before, and this order is without privacy, or asks for "
                 "scores: train with epsilon, or write mechanisms = ['none', 'record'] into its site.toml."
             )
 
     def read(self) -> Entries:
-        if not self.path.exists():
-            return {}
-        advice = "nobody knows any more what this site has told: it should tell no more."
-        entries = read_sealed(self.path, advice)
-        return {run: LedgerEntry(**entry) for run, entry in entries.items()}
+        held = read_sealed(self.path, LOST) if self.path.exists() else {}
+        return {run: LedgerEntry(**entry) for run, entry in held.items()}
 
     def _fits(self, entries: Entries, run: str) -> bool:
         same = [*of_name(entries, run).values()]  # but for their steps, see spend()
@@ -157,14 +220,9 @@ class SiteLedger:
         return all(most is None or self.spent(part) <= most for most, part in limits)
 
     def _key(self, run: str) -> str:
-        if not isinstance(run, str):  # JSON writes 5 and "5" as one key, and reads the last of them
-            raise UserError(f"A run's name is a text, not {run!r}.")
         return f"{self.flower}:{safe_name(run, 'The run')}"
 
-    def _write(self, entries: Entries, back: int = 0) -> None:
-        for key, held in self.read().items():
-            if key not in entries or entries[key].steps < held.steps - back:
-                raise UserError("This site's ledger of privacy would forget steps: nothing is written.")
+    def _write(self, entries: Entries) -> None:
         write_sealed(self.path, {run: entry._asdict() for run, entry in entries.items()}, private=True)
 
     def _locked(self) -> FileLock:
@@ -190,7 +248,3 @@ def of_flower(entries: Entries, flower: str) -> Entries:
 def most_steps(asked: int, fits: Callable[[int], bool]) -> int:
     """Up to `asked` that fit, by halving."""
     return asked if fits(asked) else bisect_left(range(1, asked), True, key=lambda steps: not fits(steps))
-
-
-def _path(context: Context) -> Path:
-    return site_folder(context) / f"privacy-{safe_name(site_name(context), 'The client name')}.json"
