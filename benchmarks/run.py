@@ -48,9 +48,6 @@ PEERS = {
     "pfl": Peer("pfl-research", "pfl_research.py", PFL),
     "pfl-two": Peer("pfl-research, two processes", "pfl_research.py", PFL, TORCHRUN),
     "fedjax": Peer("FedJAX", "fed_jax.py", (("fedjax==0.0.17", "jax==0.10.2"),)),
-    "flower": Peer(
-        "Flower simulation (Ray, 2 actors)", "flower_sim.py", ((TORCH,), (TORCH, "flwr[simulation]==1.41.0"))
-    ),
 }
 
 

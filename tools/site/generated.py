@@ -11,8 +11,6 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 MARKER = re.compile(r"<!-- generated: (\w+) ?(.*?) -->")
-RECORDS = ROOT / "src/amsfl/record/schema.py"
-COMMENT = re.compile(r"\s#\s*(.*)$")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -64,27 +62,6 @@ def parsed(module: str) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
-def fields(kind: str) -> str:
-    """A table of a record's fields: name, type, default, and the comment on its line."""
-    text = RECORDS.read_text(encoding="utf-8")
-    lines = text.splitlines()
-    found = next(n for n in ast.parse(text).body if isinstance(n, ast.ClassDef) and n.name == kind)
-    rows = [
-        ast.get_docstring(found) or "",
-        "",
-        "| field | type | default | what |",
-        "| --- | --- | --- | --- |",
-    ]
-    for node in found.body:
-        if isinstance(node, ast.AnnAssign):
-            comment = COMMENT.search(lines[(node.end_lineno or node.lineno) - 1])
-            default = "" if node.value is None else f"`{ast.unparse(node.value)}`"
-            spelled = ast.unparse(node.annotation).replace("|", "\\|")
-            said = comment[1].replace("|", "\\|") if comment else ""
-            rows.append(f"| `{ast.unparse(node.target)}` | `{spelled}` | {default} | {said} |")
-    return "\n".join(rows)
-
-
 def _literal(sentence: str) -> str:
     escaped = sentence.replace("&", "&amp;").replace("<", "&lt;")
     return re.sub(r"([*_`\[\]$#|])", r"\\\1", escaped)
@@ -111,4 +88,4 @@ def _said(text: str) -> str:
     return _literal(plain).replace("\\`", "`")
 
 
-MAKERS: dict[str, Callable[..., str]] = {"api": api, "fields": fields, "commands": commands}
+MAKERS: dict[str, Callable[..., str]] = {"api": api, "commands": commands}

@@ -56,8 +56,6 @@ def site_uri(link: str, here: str, root: Path, docs: str, config: Any, files: An
     if target in PAGES:
         return PAGES[target]
     inside = posixpath.relpath(target, docs)
-    if inside.endswith(".ipynb"):
-        return inside.removesuffix(".ipynb") + ".md"
     file = files.get_file_from_path(inside)
     if file and file.inclusion.is_included():
         return inside
