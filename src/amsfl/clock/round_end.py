@@ -92,8 +92,9 @@ class RoundEnd(NamedTuple):
     @property
     def waits_for_all(self) -> bool:
         """Whether every move takes exactly the cohort that was invited for it."""
-        one_missing = self.ready(MANY, 1, math.inf, 0.0)
-        return not (self.overlap or one_missing or self.deadline(0.0, 1.0) is not None)
+        one_missing, nobody_missing = (self.ready(MANY, some, math.inf, 0.0) for some in (1, 0))
+        early = one_missing or self.deadline(0.0, 1.0) is not None
+        return nobody_missing and not (early or self.overlap)
 
 
 def all_in(arrived: int, expected: int, now: float, started: float) -> bool:
