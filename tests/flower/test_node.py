@@ -176,9 +176,7 @@ class FakePool:
     def wanted(self, seconds: float) -> None:
         self.end()
 
-    def touch(self) -> None: ...
-
-    def end_lost(self) -> None: ...
+    def tidy(self) -> None: ...
 
     def last_busy(self) -> float:
         return self.busy
@@ -274,18 +272,18 @@ def test_a_reply_whose_worker_died_while_it_sent_it_is_dropped(monkeypatch: pyte
 def test_a_worker_that_never_has_its_message_is_ended(kept: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of it vanished at the SuperNode. A worker that has its message may take as long as it likes."""
     stuck = kept.give(1, {"token": "hang"})
-    kept.end_lost()
+    kept.tidy()
     assert time.monotonic() - kept.last_busy() < 5 and kept.workers
     monkeypatch.setattr(supernode, "FETCH", -1.0)
     kept.workers[1].used = kept.touched = -1e9
     assert kept.last_busy() == -1e9
-    kept.end_lost()
+    kept.tidy()
     stuck.join(30)
     assert not kept.workers and not kept.made[0].alive
     kept.give(2, {"token": "work"})
     while kept.workers[2].fetching is not None:
         time.sleep(0.01)
-    kept.end_lost()
+    kept.tidy()
     assert kept.workers[2].alive and time.monotonic() - kept.last_busy() < 5
 
 

@@ -30,8 +30,7 @@ from amsfl.flower import internals
 
 POLL = 0.2  # seconds between two questions to the SuperLink while there is nothing to do
 LOST = 10.0  # seconds without a worker after which a message that has no reply is given up
-OURS = ("--isolation", "--superexec-auth-secret-file", "--ssl-certfile", "--ssl-keyfile", "--ssl-ca-certfile")
-OURS += ("--host", "--port")  # type: ignore[assignment]
+OURS = "--isolation --superexec-auth-secret-file --ssl-certfile --ssl-keyfile --ssl-ca-certfile --host --port"
 PORTS = range(20_000, 32_000)  # below those that systems hand out to outgoing connections
 MOST = 2  # runs whose workers are kept at the same time
 TIDY = 10.0  # seconds between two looks at who is idle
@@ -42,7 +41,7 @@ UNPATCHED_POLL = 0.5  # seconds between two looks for a task where Flower's loop
 
 def main(arguments: Sequence[str], poll: float = POLL) -> None:
     """Run until ended; `arguments` are flower-supernode's."""
-    taken = [flag for flag in OURS if any(word.split("=")[0] == flag for word in arguments)]
+    taken = [flag for word in arguments if (flag := word.split("=")[0]) in OURS.split()]
     if taken:
         raise UserError(
             f"{taken[0]} is set by `amsfl supernode` itself; leave it out, or use flower-supernode, which "
@@ -50,10 +49,8 @@ def main(arguments: Sequence[str], poll: float = POLL) -> None:
         )
     if not 0.01 <= poll <= 60:
         raise UserError(f"--poll is {poll:g} seconds; it lies between 0.01 and 60.")
-    port, secret = (
-        free_port(),
-        secrets.token_bytes(32),
-    )  # whoever has it may take this node's messages; no file holds it
+    port = free_port()
+    secret = secrets.token_bytes(32)  # whoever has it may take this node's messages; no file holds it
     sys.argv = ["flower-supernode", *arguments, "--host", "127.0.0.1", "--port", str(port)]
     sys.argv += ["--isolation", "process", "--superexec-auth-secret-file", readable_once(secret)]
     pool = WorkerPool(f"127.0.0.1:{port}", secret)  # its worker imports while we do
@@ -95,8 +92,8 @@ class MessageLoop:
     followed. Here every message is answered before the next is asked for.
     """
 
-    def __init__(self, poll: float, pool: "WorkerPool", now: Callable[[], float] = time.monotonic):
-        self.poll, self.pool, self.now = poll, pool, now
+    def __init__(self, poll: float, pool: "WorkerPool"):
+        self.poll, self.pool = poll, pool
         self.state: Any = None
         self.objects: Any = None
 
@@ -106,21 +103,19 @@ class MessageLoop:
             time.sleep(min(seconds, self.poll))
             return
         self.pool.wanted(seconds)
-        if self.state is not None and self.now() - self.pool.last_busy() > LOST:
+        if self.state is not None and time.monotonic() - self.pool.last_busy() > LOST:
             self._give_up()
 
     def deliver(self, push: Callable[..., None], state: Any, object_store: Any, **connection: Any) -> None:
         """Send replies until no message is left without one."""
         self.state, self.objects = state, object_store
-        self.pool.touch()
+        self.pool.touched = time.monotonic()  # a message has come: its task is about to be fetched
         # Flower keeps a message whose run was stopped while its parts were fetched; no worker will have it
         internals.forget_messages(internals.unanswered(state)[:-1], state, object_store)
-        try:
+        with contextlib.suppress(NoReply):  # there is no message any more
             push(state=state, object_store=object_store, **connection)
             while internals.unanswered(state):
                 push(state=state, object_store=object_store, **connection)
-        except NoReply:  # there is no message any more
-            pass
 
     def _give_up(self) -> None:
         """No worker has these messages, and none will: their task ended before it fetched them.
@@ -128,8 +123,8 @@ class MessageLoop:
         Where no message is without a reply, the worker died while it sent one: Flower would wait for the
         rest, or for another reply, for good. An exception makes it drop that reply and go on.
         """
-        self.pool.end_lost()
-        self.pool.touch()
+        self.pool.tidy()
+        self.pool.touched = time.monotonic()
         messages = internals.unanswered(self.state)
         for message in messages:
             error = Error(internals.ErrorCode.CLIENT_APP_CRASHED, "The message was lost at its SuperNode.")
@@ -153,10 +148,11 @@ class Worker:
         return self.process.poll() is None
 
     @property
-    def lost(self) -> bool:
-        """Whether it has waited too long for parts of its message: Flower's own patience is two hours."""
-        since = self.fetching
-        return since is not None and time.monotonic() - since > FETCH
+    def useless(self) -> bool:
+        """Whether it is idle for long, or has waited too long for parts of its message: Flower's own patience
+        is two hours."""
+        since, now = self.fetching, time.monotonic()
+        return now - since > FETCH if since is not None else not self.busy and now - self.used > IDLE
 
     def do(self, task: dict[str, Any]) -> bool:
         """Hand over one message and wait until it is answered; False where the worker is gone after it."""
@@ -202,14 +198,10 @@ class WorkerPool:
         self.done.wait(seconds)
         self.done.clear()
 
-    def touch(self) -> None:
-        """A message has come: its task is about to be fetched."""
-        self.touched = time.monotonic()
-
     def last_busy(self) -> float:
         """When a worker last had something to do, or a message came."""
         workers = list(self.workers.values())
-        if any(worker.busy and worker.alive and not worker.lost for worker in workers):
+        if any(worker.busy and worker.alive and not worker.useless for worker in workers):
             return time.monotonic()
         return max([self.touched, *(worker.used for worker in workers)])
 
@@ -279,19 +271,12 @@ class WorkerPool:
 
     def drop(self, run: int) -> None:
         with self.lock:
-            worker = self.workers.pop(run, None)
-        if worker:
-            worker.end()
-
-    def end_lost(self) -> None:
-        """Workers that will never have their message."""
-        for run, worker in [*self.workers.items()]:
-            if worker.lost:
-                self.drop(run)
+            if worker := self.workers.pop(run, None):
+                worker.end()
 
     def tidy(self) -> None:
         for run, worker in [*self.workers.items()]:
-            if not worker.busy and time.monotonic() - worker.used > IDLE:
+            if worker.useless:
                 self.drop(run)
 
     def close(self) -> None:
@@ -301,17 +286,19 @@ class WorkerPool:
                 worker.end()
 
 
+def connected(address: str, component: str, interceptor: Any, **more: Any) -> Any:
+    """A client of the SuperNode beside us."""
+    own = [internals.RuntimeVersionHttpInterceptor(component_name=component), interceptor]
+    return internals.RuntimeHttpClient.from_server_address(
+        server_address=address, insecure=True, root_certificates=None, interceptors=own, **more
+    )
+
+
 def task_source(address: str, secret: bytes) -> Callable[[], dict[str, Any] | None]:
     """A function that returns the next task's run, token and address, or None."""
-    signed = internals.SuperExecAuthHttpInterceptor(
-        master_secret=secret, protected_methods=frozenset({"/flwr.proto.Runtime/AcquireTask"})
-    )
-    client = internals.RuntimeHttpClient.from_server_address(
-        server_address=address,
-        insecure=True,
-        root_certificates=None,
-        interceptors=[internals.RuntimeVersionHttpInterceptor(component_name="SuperExec"), signed],
-    )
+    methods = frozenset({"/flwr.proto.Runtime/AcquireTask"})
+    signed = internals.SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=methods)
+    client = connected(address, "SuperExec", signed)
 
     def acquire() -> dict[str, Any] | None:
         request = internals.AcquireTaskRequest(supported_task_types=[internals.TaskType.CLIENT_APP])
@@ -366,32 +353,24 @@ def lines(source: TextIO) -> Iterator[str]:
 
 def answer(apps: dict[str, Any], on_fetched: Callable[[], None], address: str, token: str) -> bool:
     """One message, from the SuperNode and back to it; whether the app did not raise."""
-    status_of = internals.SubStatus
-    client = internals.RuntimeHttpClient.from_server_address(
-        server_address=address,
-        insecure=True,
-        root_certificates=None,
-        interceptors=[
-            internals.RuntimeVersionHttpInterceptor(component_name="flwr-clientapp"),
-            internals.RuntimeTokenHttpInterceptor(token),
-        ],
-        retry_invoker=internals.make_simple_http_retry_invoker(),
-    )
+    token_ = internals.RuntimeTokenHttpInterceptor(token)
+    retry = internals.make_simple_http_retry_invoker()
+    client = connected(address, "flwr-clientapp", token_, retry_invoker=retry)
     alive = internals.HeartbeatSender(internals.make_task_heartbeat_fn_http(client))
     alive.start()
-    message: Any = None
-    context: Any = None
-    reply: Any = None
-    status, why = status_of.COMPLETED, ""
+    message, context, reply = (None,) * 3
+    status, why = internals.SubStatus.COMPLETED, ""
     try:
         message, context, run, fab = internals.pull_task_input(client)
         on_fetched()
-        if fab.hash_str not in apps:
-            apps[fab.hash_str] = load(run, fab)
+        if fab.hash_str not in apps:  # installed where Flower installs it
+            internals.install_from_fab(fab.content, skip_prompt=True)
+            load_app = internals.get_load_client_app_fn("", None, multi_app=True)
+            apps[fab.hash_str] = load_app(run.fab_id, run.fab_version, fab.hash_str)
         reply = apps[fab.hash_str](message=message, context=context)
     except Exception as error:
         traceback.print_exc()
-        status, why = status_of.FAILED, f"{type(error).__name__}: {error}"
+        status, why = internals.SubStatus.FAILED, f"{type(error).__name__}: {error}"
         if message:
             reply = Message(Error(internals.ErrorCode.CLIENT_APP_RAISED_EXCEPTION, why), reply_to=message)
     try:
@@ -401,14 +380,7 @@ def answer(apps: dict[str, Any], on_fetched: Callable[[], None], address: str, t
         internals.push_task_output(client, context, status, why)
         alive.stop()
         client.close()
-    return bool(status == status_of.COMPLETED)
-
-
-def load(run: Any, fab: Any) -> Any:
-    """The ClientApp of an app bundle, installed where Flower installs it."""
-    internals.install_from_fab(fab.content, skip_prompt=True)
-    load_app = internals.get_load_client_app_fn("", None, multi_app=True)
-    return load_app(run.fab_id, run.fab_version, fab.hash_str)
+    return not why
 
 
 if __name__ == "__main__":
