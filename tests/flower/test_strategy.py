@@ -325,7 +325,7 @@ def test_a_claim_that_cannot_be_is_not_believed_and_noted(kind: str) -> None:
     spoil, word = CLAIMS[kind]
     grid, strategy = spoiled(spoil)
     assert all(any(word in note and "1000" in note for note in each["notes"]) for each in strategy.log)
-    weights = strategy._mix(strategy.log[-1])
+    weights = strategy.log[-1]["mix"]
     assert max(weights) <= 100 / 103 + 1e-9 and np.isfinite(model(grid)).all()
 
 

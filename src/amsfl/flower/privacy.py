@@ -33,9 +33,8 @@ from flwr.app import ConfigRecord, Context
 
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
-from amsfl.flower.reply_checks import SPENT
 from amsfl.flower.site_policy import site_folder, site_name, site_policy
-from amsfl.flower.task import LocalTask
+from amsfl.flower.task import SPENT, LocalTask
 from amsfl.privacy import Event, Exposure, noise_for, poisson_gaussian, safe_sum, system_random
 from amsfl.privacy.accounting import mark
 from amsfl.record import read_sealed, write_sealed

@@ -28,10 +28,10 @@ from amsfl.clock.round_end import sqrt
 from amsfl.core import Reading, UserError, Verdict
 from amsfl.core.algorithm import NUMBERS
 from amsfl.core.records import Json
-from amsfl.flower.nodes import Nodes
-from amsfl.flower.reply_checks import LONGEST, SPENT, Sent, SizeHistory, Taken, difference, norm, read
+from amsfl.flower.nodes import Nodes, Sent, SizeHistory, Taken, difference, mixed, norm, read
 from amsfl.flower.round_grid import RoundGrid, steady_time
 from amsfl.flower.run_record import NetworkDescription, RunFolder
+from amsfl.flower.task import LONGEST_TEXT, SPENT
 from amsfl.flower.wrapper import FinishedRound, Wrapper
 from amsfl.record import RoundRecord
 from amsfl.settings.definitions import ServeConfig
@@ -101,9 +101,8 @@ class AMSFL(Wrapper):
         self.network: NetworkDescription | None = None
         chosen = planning.policy(policy) if isinstance(policy, str) else policy
         self.nodes, self.sizes = Nodes(chosen, batch_size), SizeHistory(limit)
-        self.model = self.before = self.anchor = self.best = self.first = (
-            None  # x, the x before, what is sent
-        )
+        # x, the x before, what is sent, ...
+        self.model = self.before = self.anchor = self.best = self.first = None
         self.step: ArrayRecord | None = None  # how the anchor moved last
         self.round = self.moves = 0  # rounds sent; moves since the start, or since it went back
         self.num_rounds: int | None = None
@@ -131,9 +130,7 @@ class AMSFL(Wrapper):
         self.began = self.now() - self.elapsed if math.isnan(self.began) else self.began
         if self.longest:  # polling, averaging, evaluation: what a round takes besides its slowest node
             spent = max(self.now() - self.sent[str(self.round)].at - self.longest, 0.0)
-            self.overhead = (
-                NUMBERS.memory * self.overhead + (1 - NUMBERS.memory) * spent if self.overhead else spent
-            )
+            self.overhead = mixed(self.overhead, spent, NUMBERS.memory if self.overhead else 0.0)
         self._look_ahead(arrays)
         messages = list(self.strategy.configure_train(server_round, self.anchor, config, grid))
         messages = [each for each in messages if each.metadata.dst_node_id not in self.spent]
@@ -144,8 +141,8 @@ class AMSFL(Wrapper):
             content = RecordDict(dict(message.content))
             key, given = next(iter(content.config_records.items()))
             node = message.metadata.dst_node_id
-            mine: dict[str, Any] = {"local-steps": asked[node], "lr": lr, "batch-size": self.nodes.batch}
-            mine["run"] = self.run
+            mine: dict[str, Any] = {"local-steps": asked[node], "lr": lr, "run": self.run}
+            mine["batch-size"] = self.nodes.batch
             if self.private_steps:
                 mine["privacy-begun"] = self.nodes.each[node].taken > 0
             content[key] = ConfigRecord(dict(given) | mine)
@@ -163,8 +160,7 @@ class AMSFL(Wrapper):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Check, learn, average (that is the strategy's inside), judge."""
         every = list(replies)
-        taken = self._checked([each for each in every if each.has_content()])
-        self.taken = taken
+        self.taken = taken = self._checked([each for each in every if each.has_content()])
         self._learn(taken)
         self._prepare(taken)
         failed = [each for each in every if each.has_error()]
@@ -191,9 +187,8 @@ class AMSFL(Wrapper):
             stale = self.weight if apart else None
             planned = None if self.steps else self.nodes.plan(group, lr, self.overhead, stale)  # type: ignore[arg-type]
             counts = [self.steps] * len(group) if planned is None else planned
-            steps |= {
-                node: self._allowed(node, int(count)) for node, count in zip(group, counts, strict=True)
-            }
+            each = zip(group, counts, strict=True)
+            steps |= {node: self._allowed(node, int(count)) for node, count in each}
         return steps
 
     def _predicted(self, steps: dict[int, int], grid: Grid) -> float:
@@ -234,9 +229,8 @@ class AMSFL(Wrapper):
             about = message.metadata
             node, key, sent = about.src_node_id, about.reply_to_message_id, self.sent.get(about.group_id)
             if sent is None or key in taken:
-                self._refuse(
-                    node, "a reply to no round that is remembered" if sent is None else "a second reply"
-                )
+                why = "a reply to no round that is remembered" if sent is None else "a second reply"
+                self._refuse(node, why)
                 continue
             self.log[-1]["up"] += sum(map(size_of, message.content.array_records.values()))
             seconds = min(max(about.created_at - sent.at, 1e-6), max(self.now() - sent.at, 1e-6))
@@ -246,14 +240,7 @@ class AMSFL(Wrapper):
                 continue
             taken[key] = said
             self.log[-1]["notes"] += [f"node {node}: {note}" for note in said.notes]
-        known = self.nodes.each
-        away = {
-            node
-            for each in taken.values()
-            if (node := each.node) not in known or known[node].taken < self.round - 1
-        }
-        own = {node: each.size for node, each in known.items()}
-        wrong = self.sizes.oversized(taken, own, away) if self.read else {}
+        wrong = self.sizes.oversized(taken, self.nodes.each, self.round) if self.read else {}
         for key, why in wrong.items():
             self._refuse(taken.pop(key).node, why)
         return sorted(taken.values(), key=lambda each: (each.node, each.sent.round))
@@ -261,7 +248,7 @@ class AMSFL(Wrapper):
     def _refuse(self, node: int, why: str) -> None:
         if SPENT in why:  # it is asked no more
             self.spent.add(node)
-        why = "".join(sign if sign.isprintable() else " " for sign in why[:LONGEST])
+        why = "".join(sign if sign.isprintable() else " " for sign in why[:LONGEST_TEXT])
         log(WARNING, "AMSFL: refused node %s: %s", node, why)
         self.log[-1]["refused"][node] = why
 
@@ -287,17 +274,9 @@ class AMSFL(Wrapper):
         losses = [each.said.get("held-loss", math.nan) for each in taken]
         spreads = [each.said.get("output-spread", math.nan) for each in taken]
         nothing, one = np.zeros(len(taken)), np.ones(len(taken))
+        told = {"held_loss": np.array(losses), "spread": np.array(spreads), "delta_dir": np.array(ways)}
         squares = np.array([norm(each.change) ** 2 for each in taken])
-        return Reading(
-            loss=nothing,
-            grad_sq=one,
-            grad_diff=np.array(kept) - 1,
-            diff_sq=nothing,
-            held_loss=np.array(losses),
-            spread=np.array(spreads),
-            delta_sq=squares,
-            delta_dir=np.array(ways),
-        )
+        return Reading(nothing, one, np.array(kept) - 1, nothing, delta_sq=squares, **told)
 
     def _prepare(self, taken: Sequence[Taken]) -> None:
         """Replies as the strategy inside averages them: changes of unequal steps shortened, late ones from
@@ -317,16 +296,15 @@ class AMSFL(Wrapper):
             factor = level / power * (self.weight(age) if age else 1.0)
             if factor != 1 or age:
                 came = each.message.content[each.arrays_key]
-                begun = ArrayRecord(
-                    {key: self.anchor[key] if key in each.change else part for key, part in came.items()}  # type: ignore[index]
-                )
-                each.message.content[each.arrays_key] = changed(begun, each.change, factor)
+                begun = {key: self.anchor[key] if key in each.change else part for key, part in came.items()}  # type: ignore[index]
+                each.message.content[each.arrays_key] = changed(ArrayRecord(begun), each.change, factor)
         now = self.sent[str(self.round)]
+        weights = [self.weight(self.round - each.sent.round) for each in taken]
         arrived = max((each.sent.at + each.seconds for each in taken), default=self.now())
         everybody = {each.node for each in taken} >= now.steps.keys()
         self.log[-1] |= {
             "took": max((arrived if everybody else self.now()) - now.at, 0.0),
-            "weights": [self.weight(self.round - each.sent.round) for each in taken],
+            "mix": [float(part) for part in rows / rows.sum() * np.array(weights)] if taken else [],
             "nodes": [each.node for each in taken],
             "done": [each.steps for each in taken],
             "seconds": [each.seconds for each in taken],
@@ -405,11 +383,8 @@ class AMSFL(Wrapper):
             why = next(iter(self.log[-1]["refused"].values()), "none replied")
             raise UserError(f"Every node failed, {TRIES} times in a row ({why}): look at the clients.")
         over = self.stop(record) or bool(self.spent and self.spent >= self.nodes.each.keys())
-        if (
-            over
-            or done.number == self.num_rounds
-            or (self.seconds is not None and self.elapsed >= self.seconds)
-        ):
+        over |= done.number == self.num_rounds
+        if over or (self.seconds is not None and self.elapsed >= self.seconds):
             self.finished = done.arrays
         return self.finished is not None
 
@@ -423,36 +398,29 @@ class AMSFL(Wrapper):
     def _record(self, done: FinishedRound, before: float) -> RoundRecord:
         """The round as it is on record."""
         entry, order = self.log[-1], {node: place for place, node in enumerate(self.nodes.each)}
-        took = entry.get("took", 0.0)
-        self.totals["sum"] += sum(entry.get("seconds", []))
-        self.totals["makespan"] += took
-        self.epsilon |= {str(node): spent for node, spent in entry.get("epsilon", {}).items()}
+        seconds = {"sum": sum(entry["seconds"]), "makespan": entry["took"]}
+        self.totals = {clock: self.totals[clock] + part for clock, part in seconds.items()}
+        self.epsilon |= {str(node): spent for node, spent in entry["epsilon"].items()}
         refused = [{"client": order.get(node), "reason": why} for node, why in entry["refused"].items()]
         kept = {key: entry[key] for key in ("verdict", "passes", "held_loss", "notes") if key in entry}
-        plan = {**kept, "refused": refused, "client_seconds": entry.get("seconds", [])}  # type: ignore[misc]
-        plan["asked"] = [order[node] for node in entry["steps"]]
+        plan = {"refused": refused, "client_seconds": entry["seconds"], "step_seconds": entry["step_seconds"]}
         return RoundRecord(
             done.number,
             dict(self.totals),
-            {"sum": sum(entry.get("seconds", [])), "makespan": took},
+            seconds,
             entry["predicted"],
             done.metrics,
-            [order[node] for node in entry.get("nodes", [])],
-            entry.get("done", []),
+            [order[node] for node in entry["nodes"]],
+            entry["done"],
             entry["lr"],
             float(entry["up"]),
             float(entry["down"]),
-            plan=plan | {"step_seconds": entry.get("step_seconds", [])},
+            plan=kept | plan,
             wall={"seconds": self.elapsed - before, "elapsed": self.elapsed},
-            mix=self._mix(entry),
-            staleness=entry.get("age", []),
+            mix=entry["mix"],
+            staleness=entry["age"],
             epsilon=[self.epsilon.get(str(node), 0.0) for node in order] if self.epsilon else [],
         )
-
-    def _mix(self, entry: Json) -> list[float]:
-        """How much each change counted, before steps are balanced."""
-        rows = self.nodes.rows(entry.get("nodes", []))
-        return [float(part) for part in rows / rows.sum() * np.array(entry["weights"])] if len(rows) else []
 
     def _state(self, following: ArrayRecord) -> Json:
         """All that the next round needs besides arrays, as JSON."""
@@ -492,11 +460,7 @@ def check_composes(strategy: Strategy, momentum: float) -> bool:
             )
         if isinstance(each, flower.FedXgbBagging | flower.FedXgbCyclic):
             raise UserError(f"{name} collects trees, which have no local steps: leave AMSFL out.")
-        own = (
-            getattr(each, "server_momentum", 0.0)
-            or getattr(each, "beta_1", 0.0)
-            or getattr(each, "server_opt", False)
-        )
+        own = any(getattr(each, part, False) for part in ("server_momentum", "beta_1", "server_opt"))
         if own and momentum:
             raise UserError(
                 f"{name} moves the server by itself, and two momenta multiply: write AMSFL({name}(...), "

@@ -46,6 +46,15 @@ FIELDS: dict[str, type] = {
     "privacy-steps": int,  # that the run will ask of a client
     "privacy-begun": bool,  # whether the server has taken some of them
 }
+SAID = (
+    "train-seconds",
+    "local-steps",
+    "fading",
+    "held-loss",
+    "output-spread",
+    "epsilon",
+)  # to us
+SPENT = "privacy is spent"  # how the refusal of a site begins that may not take a further step
 WORDS = {float: "a finite number", int: "a whole number", str: "a short text", bool: "true or false"}
 
 
