@@ -18,6 +18,8 @@ from amsfl.report.statistics import (
     score_interval,
 )
 
+FEW_ROWS = 100  # held out: an accuracy of 0.7 is known to a tenth
+
 
 class Standing(NamedTuple):
     """The model that predicts, on rows that nobody trains on, beside a constant prediction."""
@@ -96,6 +98,8 @@ def _wrong(summary: Summary, found: Standing | None, made: Manifest, remarks: in
 def _poor(summary: Summary, found: Standing, settings: Json) -> str:
     """What a model that is not better than a constant can do, and what to try."""
     said = f"This is not surely better than always predicting {found.predicted}"
+    if found.rows < FEW_ROWS:
+        return f"{said}: {found.rows} held-out rows are few to tell by; more rows of the table help most."
     auc = summary.details.get("splits", {}).get("holdout", {}).get("macro_auc")
     counts = class_counts(summary.details)
     if auc is not None and not found.score.ranks and auc - CHANCE_AUC > auc_margin(counts):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from cyclopts import CycloptsError, UnknownOptionError
+from cyclopts import CycloptsError, MissingArgumentError, UnknownOptionError
 
 from amsfl.cli.output import plain
 from amsfl.core import Remark, UserError, missing, nearest
@@ -48,6 +48,9 @@ def usage(mistake: CycloptsError, words: Sequence[str]) -> str:
         other = OTHER_NAMES.get(typed)
         close = f" (did you mean {other}?)" if other in flags else nearest(typed, flags)
         return f"'{command}' has no flag {typed}{close}."
+    if isinstance(mistake, MissingArgumentError) and mistake.argument is not None:
+        what = mistake.argument
+        return f"'{command}' needs {what.names[0]}, {what.parameter.help}; see '{command} --help'."
     mistake.verbose = False
     sentence = " ".join(str(mistake).split()).rstrip(".")
     return f"{sentence}; see '{command} --help'."

@@ -103,7 +103,7 @@ def with_tables(settings: Json, tables: Sequence[str]) -> Json:
     for file in files:
         if not is_table(file):
             if file in METHODS.table:
-                raise UserError(f"{file!r} is a method; write several with commas: --methods fedavg,{file}.")
+                raise UserError(f"{file!r} is a method; write it with its flag: --method {file}.")
             names = " and ".join(map(repr, files[:2]))
             raise UserError(f"Data are named twice, {names}, and {file!r} is no table; leave one out.")
         if "," in file:

@@ -7,6 +7,7 @@ nobody guesses: the message names both.
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -105,7 +106,8 @@ def _read_words(
             row = int(np.argmax(codes == int(np.argmax(distinct == word))))
             raise UserError(
                 f"{place(cells.index, row)}, column {name!r} is {word!r}, but the rest are {kind}s; mend the "
-                f"cell, say --missing={word} if it is a gap, or read all as words: --columns {name}=words."
+                f"cell, say --missing={quote(word)} if it is a gap, or read all as words: "
+                f"--columns {name}=words."
             )
     return None
 

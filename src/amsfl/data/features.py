@@ -24,7 +24,7 @@ NAMED_ID = re.compile(r"(^|[_\W])(id|uuid|guid|nr)$|^(id|unnamed)([_\W]|$)|(?-i:
 CODE = re.compile(r"-(9{2,}|1)$|9{3,}$")  # -999 and the like, which mean a gap in many files
 ENOUGH, OTHER_SCALE = 10, 8.0  # rows, and how many times as large: another scale
 SHOWN = 5  # names in a sentence
-SAID = 20  # remarks on new rows
+SAID = 20  # columns in a sentence on new rows
 
 
 def fit(table: RawTable, label: str, client: str, rows: IntArray, asked: Mapping[str, str]) -> Recipe:
@@ -151,7 +151,7 @@ def encode(recipe: Recipe, table: RawTable) -> FloatArray:
     if missing:
         raise UserError(
             f"{table.name} has no column {listed([*map(repr, missing)], SHOWN)}; the model was "
-            f"trained with it. Its columns are {listed(table.frame)}."
+            f"trained with {'it' if len(missing) == 1 else 'them'}. Its columns are {listed(table.frame)}."
         )
     x = np.zeros((len(table.frame), len(recipe.features)), np.float32)
     start = 0
@@ -243,7 +243,7 @@ def unfamiliar_cells(recipe: Recipe, table: RawTable) -> list[str]:
 
     They are predicted all the same, and whoever asks should know by what.
     """
-    filled, far, lines = [], {}, []
+    filled, strange, far = list[str](), list[str](), dict[str, int]()
     for column in recipe.columns:
         if column.numeric:
             values = column_numbers(column, table)
@@ -254,17 +254,15 @@ def unfamiliar_cells(recipe: Recipe, table: RawTable) -> list[str]:
                 away = scaled(column._replace(low=None, high=None), values[~np.isnan(values)])
                 far[column.name] = int(((away < column.low) | (away > column.high)).sum())
         elif len(column.words) != MOST_WORDS:  # of so many the rare ones are unknown to the model anyway
-            places, strange = word_places(column, table)
-            if strange:
-                lines.append(
-                    f"{plural(int((places < 0).sum()), 'cell')} of {column.name!r} with words that no "
-                    f"training row had ({listed(strange, SHOWN)}): nothing is known of them."
-                )
-    if filled:
-        lines.insert(0, f"Filled, since no training row had gaps there: {listed(filled, SAID)}.")
+            places, words = word_places(column, table)
+            if words:
+                rows = plural(int((places < 0).sum()), "row")
+                strange.append(f"{column.name!r} in {rows} ({listed(words, SHOWN)})")
+    lines = [f"Filled, since no training row had gaps there: {listed(filled, SAID)}."] if filled else []
+    if strange:
+        lines.append(f"Words that no training row had say nothing: {listed(strange, SAID)}.")
     named = [f"{name!r} {count:,}" for name, count in far.items() if count]
     if named:
         total = plural(sum(far.values()), "value")
-        lines.append(f"{total} far from the training rows', cut at their limits: {listed(named, SAID)}.")
-    more = [f"And {len(lines) - SAID:,} more remarks of this kind."] if len(lines) > SAID else []
-    return lines[:SAID] + more
+        lines.append(f"{total} far from the training rows', brought to their limits: {listed(named, SAID)}.")
+    return lines

@@ -169,7 +169,8 @@ def _read_csv(path: str, texts: Texts) -> tuple[pd.DataFrame, bool, Sequence[str
         raise UserError(f"{path} cannot be read as CSV text: {error}.") from None
     if not head or text.count("\n", 0, len(text) - 1) < lines.line_num:
         raise UserError(f"{path} has no rows below its first line; it needs a header and data.")
-    if all(re.fullmatch(r"\s*[+-]?[\d.]+(e[+-]?\d+)?\s*", name, re.I) for name in head) or not any(head):
+    numbers = [name for name in head if re.fullmatch(r"\s*[+-]?[\d.]+(e[+-]?\d+)?\s*", name, re.I)]
+    if len(numbers) == len(head) or not any(head) or any("." in name.strip("0.") for name in numbers):
         raise UserError(f"The first line of {path} must name the columns; it reads {listed(head, 12)}.")
     header = named(head, f"The first line of {path}")
     cell = rf'(^|{re.escape(separator)})"?{DECIMAL}"?\s*($|{re.escape(separator)})'

@@ -104,4 +104,5 @@ def whole(text: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+    more = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}{more}"

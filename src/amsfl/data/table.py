@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ LABELS = ("label", "target", "class", "y")
 SAMPLE = 1000  # rows by which most columns are known not to tell the class
 MOST_CLASSES = 20  # different whole numbers that are classes unless somebody says otherwise
 FEW = 2  # rows of a class that is hardly meant
-SHOWN = 5  # remarks of one kind
+SHOWN = 5  # names in a sentence
 ODD = 0.1  # share of labels that are no numbers: below it they are typos among numbers
 DAYS = "give days since one of them in its place"  # of dates
 CLEAR = 20  # rows for each word of a column, so that telling the class by it is no accident
@@ -133,7 +134,8 @@ def _drop_unowned(table: RawTable, needed: list[str]) -> RawTable:
     if bad.all():
         raise UserError(f"Every row of {table.name} lacks {' or '.join(needed)}; fill it in.")
     first = table.place(int(np.argmax(bad)))
-    remark = f"Left out {plural(int(bad.sum()), 'row')} without {' or '.join(needed)}, the first: {first}."
+    what = f"{plural(int(bad.sum()), 'row')} without {' or '.join(needed)}"
+    remark = f"Left out {what}, the first: {first[0].lower()}{first[1:]}."
     return table._replace(frame=table.frame[~bad], remarks=(*table.remarks, remark))
 
 
@@ -165,7 +167,7 @@ def _describe_leak(column: ColumnRecipe, table: RawTable, y: IntArray, train: Ma
     if not tells:
         return ""
     return (
-        f"{column.name!r} alone tells {label} in every training row; if it is not known when you predict, "
+        f"{column.name!r} alone says {label} in every training row; if it is not known when you predict, "
         f"leave it out: --drop {column.name}."
     )
 
@@ -185,7 +187,8 @@ def read_labels(table: RawTable, label: str, asked: str = "") -> tuple[Labels, t
     Fractions, or over twenty different numbers, are numbers to predict, unless `number` or `words` is asked.
     """
     if asked not in ("", "number", "words"):
-        raise UserError(f"The label {label!r} is read as number or as words, not as {asked}.")
+        cannot = "dropped" if asked == "drop" else f"read as {asked}"
+        raise UserError(f"{label!r} is the label, which is read as number or words and cannot be {cannot}.")
     numbers = label_numbers(table, label)
     readable, distinct = ~np.isnan(numbers), np.unique(numbers[~np.isnan(numbers)])
     amount = readable.mean() >= 1 - ODD and table.frame[label].nunique() > MOST_CLASSES
@@ -249,7 +252,7 @@ def _check_amounts(table: RawTable, label: str, numbers: Floats) -> None:
         row = int(np.argmax(bad))
         raise UserError(
             f"{table.place(row)}, column {label!r} is {cells.iloc[row]!r}, and numbers are predicted; mend "
-            f"the cell, leave its rows out (--missing={cells.iloc[row]}), or make each value a class: "
+            f"the cell, leave its rows out (--missing={quote(cells.iloc[row])}), or make each value a class: "
             f"--columns {label}=words."
         )
     if np.ptp(numbers / max(1.0, float(np.abs(numbers).max()))) <= FLAT:
@@ -270,12 +273,15 @@ def _doubtful_classes(label: str, y: IntArray, classes: Sequence[str]) -> list[s
     counts = dict(zip(classes, np.bincount(y, minlength=len(classes)).tolist(), strict=True))
     common = [name for name, count in counts.items() if count > FEW]
     rare = [name for name in classes if name not in common]
-    for name in rare[:SHOWN]:
-        like = get_close_matches(name, common, 1)
-        hint = f"; is it {like[0]!r}?" if like else "; mend, join or drop its rows if it is not meant."
-        remarks.append(f"Class {name!r} of {label!r} has {plural(counts[name], 'row')}{hint}")
-    more = len(rare) - SHOWN
-    return [*remarks, f"{more} more classes of {label!r} have a row or two."] if more > 0 else remarks
+    like = {name: get_close_matches(name, common, 1) for name in rare}
+    names = [f"{name!r}" + (f" (is it {like[name][0]!r}?)" if like[name] else "") for name in rare]
+    if rare:
+        have = f"has {plural(counts[rare[0]], 'row')}" if len(rare) == 1 else "have a row or two"
+        remarks.append(
+            f"{plural(len(rare), 'class')} of {label!r} {have}: {listed(names, SHOWN)}; mend, join "
+            "or drop what is not meant."
+        )
+    return remarks
 
 
 def _are_dates(cells: pd.Series) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from amsfl.core import UserError, nearest
+from amsfl.core import UserError
 from amsfl.core.errors import need
 from amsfl.portable.model import PortableModel, folder_files
 from amsfl.portable.network import VARIANCE_FLOOR, LayerSpec
@@ -24,7 +24,7 @@ INNER = "amsfl/"  # before names of values within the graph
 def export(model: PortableModel, to: str, where: Path) -> list[str]:
     """Write the folder; the names of its files."""
     if to not in FORMATS:
-        raise UserError(f"No library {to!r} is known here{nearest(to, FORMATS)}: --to {', '.join(FORMATS)}.")
+        raise UserError(f"No library {to!r} is known here; say --to {', '.join(FORMATS)}.")
     if not model.layers:
         raise UserError(
             "This model is a network of the user's own, which amsfl cannot write for others; its numbers "

@@ -238,7 +238,8 @@ def load(folder: str | Path, which: str = "auto") -> PortableModel:
         )
     if not where.is_dir():
         raise UserError(
-            f"There is no folder {str(where)!r}; give the folder that a run wrote, as in runs/NAME."
+            f"{str(where)!r} is {'a file and ' * where.exists()}no folder; give the one that a run wrote, as "
+            "in runs/NAME."
         )
     if not (where / ABOUT_MODEL).is_file():
         raise UserError(

@@ -15,7 +15,7 @@ from typing import Any, Self
 import tomli_w
 from filelock import FileLock, Timeout
 
-from amsfl.core import DiskError, Remark, UserError
+from amsfl.core import DiskError, Remark, UserError, listed
 from amsfl.core.records import Json, JsonMapping
 from amsfl.record import disk, sums
 from amsfl.record.schema import FORMAT, Manifest
@@ -96,7 +96,9 @@ def read_manifest(folder: Path, *kinds: str) -> Manifest:
     if not disk.exists(folder):
         raise UserError(f"There is no folder {str(folder)!r}; give one that a run or a study wrote.")
     if not disk.exists(path):
-        raise UserError(f"The folder {str(folder)!r} holds no record: it has no {MANIFEST}.")
+        inside = [str(each.parent) for each in sorted(folder.glob(f"*/{MANIFEST}"))]
+        name = f"; there are records in {listed(inside)}" if inside else ""
+        raise UserError(f"The folder {str(folder)!r} holds no record: it has no {MANIFEST}{name}.")
     content = disk.read(path)
     try:
         stored = sums.loads(content)

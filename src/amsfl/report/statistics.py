@@ -89,10 +89,10 @@ def chance_margin(score: Score, base: float, rows: int, details: Json) -> float:
 
 def score_interval(score: Score, value: float, rows: int) -> tuple[float, float] | None:
     """95% of one model's score on so many rows: Wilson's of an accuracy, Olkin and Finn's of an R²."""
-    if rows < 2 or score.name not in ("accuracy", "r2"):
+    if rows < 2 or score.name not in ("accuracy", "r2") or value < 0:
         return None
     if score.name == "r2":
-        half = Z * 2 * math.sqrt(max(value, 0) / rows) * (1 - value)
+        half = Z * 2 * math.sqrt(value / rows) * (1 - value)
         return value - half, min(1.0, value + half)
     middle = value + Z**2 / (2 * rows)
     half = Z * math.sqrt(value * (1 - value) / rows + (Z / (2 * rows)) ** 2)

@@ -144,7 +144,7 @@ def sentence(verdict: Json) -> str:
     low, high = sorted(part if saved >= 0 else -part for part in verdict["seconds_saved"][1:])
     megabytes = verdict["megabytes_saved"]
     return (
-        f"FedAvg with {verdict['steps']:.1f} steps of everybody would have taken {verdict['seconds']:.4g} s "
+        f"FedAvg with {verdict['steps']:.1f} steps each would have taken {verdict['seconds']:.4g} s "
         f"for as many rounds and steps: {abs(saved):.3g} s {'saved' if saved >= 0 else 'more spent'} "
         f"({low:.3g} to {high:.3g}), {abs(megabytes):.3g} MB {'less' if megabytes >= 0 else 'more'} sent"
     )
