@@ -64,7 +64,8 @@ def deploy(
     simulation and on SuperNodes.
     """
     from amsfl.flower.deploy import deploy as run
-    from amsfl.flower.deploy import run_app, settings_of, write_project
+    from amsfl.flower.deploy import run_app, write_project
+    from amsfl.flower.internals import pairs
 
     asked = {**settings, "resume": resume, "force": force, "log": log, "metrics_port": metrics_port}
     asked |= {"track": track, "slowdowns": slowdowns, "step_seconds": step_seconds}
@@ -86,7 +87,7 @@ def deploy(
         with hidden:
             if own_app and table is not None:
                 given = {key.replace("_", "-"): value for key, value in asked.items() if value}
-                given |= {"out": str(out.resolve()), **settings_of(run_config)}
+                given |= {"out": str(out.resolve()), **pairs(run_config)}
                 summary = run_app(table, settings.get("clients"), given)
             else:
                 summary = run(asked, out)
@@ -135,10 +136,11 @@ def supernode(
     if insecure and root_certificates:
         raise UserError("--insecure means without TLS; leave it or --root-certificates out.")
     if check is not None:
-        from amsfl.flower.site_check import NodeSettings, configured
+        from amsfl.flower.internals import pairs
+        from amsfl.flower.site_check import NodeSettings
         from amsfl.flower.site_check import check as look
 
-        site = NodeSettings(superlink, root_certificates, auth_supernode_private_key, configured(node_config))
+        site = NodeSettings(superlink, root_certificates, auth_supernode_private_key, pairs(node_config))
         raise SystemExit(1 if look(site, check, say) else 0)
     from amsfl.flower.supernode import main
 

@@ -9,15 +9,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
 from amsfl.core import RowPrivacy, UserError
 from amsfl.flower import privacy
 from amsfl.flower.site_policy import obey
-from amsfl.flower.task import LocalTask, NoMoreData, fading, received
-
-FlatVector = np.ndarray[Any, np.dtype[np.float32]]
+from amsfl.flower.task import FlatVector, LocalTask, NoMoreData, fading, flat, received, unflat
 
 
 class Trainer:
@@ -59,12 +57,7 @@ class GradientTrainer(Trainer):
         raise NotImplementedError
 
     def load(self, arrays: ArrayRecord, task: LocalTask) -> None:
-        self.task, self.form = task, [(key, each.numpy()) for key, each in arrays.items()]
-        self.x = np.concatenate([part.ravel() for _, part in self.form]).astype(np.float32)
-        if task.correction is not None and task.correction.shape != self.x.shape:
-            raise UserError(
-                f"The correction has {task.correction.size} numbers, and the model {self.x.size}."
-            )
+        self.task, self.came, self.x = task, arrays, flat(arrays)
 
     def train(self, task: LocalTask) -> Mapping[str, float]:
         first, anchor = None, self.x
@@ -83,11 +76,7 @@ class GradientTrainer(Trainer):
         return fading(first, self.gradient(self.x, 0)[1], task.done, task.lr)
 
     def arrays(self) -> ArrayRecord:
-        parts, place = {}, 0
-        for key, like in self.form:
-            parts[key] = Array(np.asarray(self.x[place : place + like.size].reshape(like.shape), like.dtype))
-            place += like.size
-        return ArrayRecord(parts)
+        return unflat(self.x, self.came)
 
 
 class NumpyTrainer(GradientTrainer):

@@ -8,18 +8,16 @@ replies anyway, so the server holds one vector for every node that ever replied.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from amsfl.core import UserError
 from amsfl.flower.strategy import AMSFL, chain
+from amsfl.flower.task import FlatVector, flat, unflat
 from amsfl.flower.wrapper import Wrapper
-
-FlatVector = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Corrected(Wrapper):
@@ -129,21 +127,3 @@ class FedDyn(Corrected):
             return arrays, metrics
         moved = flat(arrays) - self._mean(flat(arrays).size) / np.float32(self.mu)
         return unflat(moved, arrays), metrics
-
-
-def flat(arrays: ArrayRecord) -> FlatVector:
-    """The float arrays, one after another."""
-    parts = [each.numpy().ravel() for each in arrays.values() if each.numpy().dtype.kind == "f"]
-    return np.concatenate([np.zeros(0), *parts]).astype(np.float32)
-
-
-def unflat(vector: FlatVector, like: ArrayRecord) -> ArrayRecord:
-    """The same form as `like`, whose whole numbers stay."""
-    parts, place = {}, 0
-    for key, each in like.items():
-        part = each.numpy()
-        if part.dtype.kind == "f":
-            each = Array(np.asarray(vector[place : place + part.size].reshape(part.shape), part.dtype))
-            place += part.size
-        parts[key] = each
-    return ArrayRecord(parts)

@@ -163,10 +163,3 @@ def run_app(folder: Path, clients: int | None, run_config: Mapping[str, Any]) ->
     rehearse(folder, nodes, run_config)
     out = Path(str(config["out"])).expanduser() if config.get("out") else None
     return read_run(out).summary if out is not None and holds_record(out) else None
-
-
-def settings_of(text: str) -> dict[str, Any]:
-    """`key=value` pairs as flwr's --run-config takes them."""
-    from amsfl.flower import internals
-
-    return dict(internals.parse_config_args([text])) if text else {}

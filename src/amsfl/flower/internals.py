@@ -55,6 +55,12 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(NAMES[name]), name)
 
 
+def pairs(text: str) -> dict[str, Any]:
+    """`key=value` pairs as Flower's --run-config and --node-config take them."""
+    parse = getattr(import_module(NAMES["parse_config_args"]), "parse_config_args")  # noqa: B009
+    return dict(parse([text])) if text else {}
+
+
 def patches_on() -> bool:
     """Whether Flower may be patched, by the environment's AMSFL_FLOWER_PATCHES."""
     return os.environ.get("AMSFL_FLOWER_PATCHES", "on").lower() not in ("off", "0", "no")

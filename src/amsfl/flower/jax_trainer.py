@@ -12,9 +12,9 @@ from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
 from amsfl.core.records import Array as Vector
 from amsfl.flower import scores
-from amsfl.flower.client import FlatVector, GradientTrainer, client_app
+from amsfl.flower.client import GradientTrainer, client_app
 from amsfl.flower.privacy import room
-from amsfl.flower.task import LocalTask
+from amsfl.flower.task import FlatVector, LocalTask
 from amsfl.portable.network import check_rows
 
 NAME = "parameters"  # of the one array that travels
@@ -59,7 +59,9 @@ class JaxTrainer(GradientTrainer):
         super().load(arrays, task)
         self.program = program(self.shard.model, self.shard.x.shape[1], self.shard.classes)
         check_rows(self.program.layers, self.shard.x)
-        self.program.check(self.x)
+        if self.x.size != self.program.dim:
+            have = f"{self.shard.model} has {self.program.dim}"
+            raise UserError(f"The server's model has {self.x.size} numbers, and this client's {have}.")
         self.batch, self.key = task.batch, task.key
 
     def train(self, task: LocalTask) -> Mapping[str, float]:
@@ -116,7 +118,7 @@ class Program(NamedTuple):
     held_back: Callable[..., Any]  # (x, rows, labels) -> loss, spread
     layers: tuple[Any, ...]  # as a portable model has them
     tensors: Callable[[FlatVector], dict[str, Vector]]  # by those layers' names
-    check: Callable[[FlatVector], None]  # a UserError where a vector is no such model
+    dim: int  # of its flat vector
 
 
 @cache
@@ -149,12 +151,6 @@ def program(spec: str, features: int, classes: int) -> Program:
         everyone = jax.numpy.ones(len(labels), bool)
         return losses.held_loss_and_spread(job.loss, job.model.apply(job.unravel(x), rows), labels, everyone)
 
-    def check(x: FlatVector) -> None:
-        if x.size != job.dim:
-            raise UserError(
-                f"The server's model has {x.size} numbers, and this client's {spec} has {job.dim}."
-            )
-
     return Program(
         lambda seed: np.asarray(job._replace(seeds=(seed,)).start()[0], np.float32),
         jax.jit(flat),
@@ -163,5 +159,5 @@ def program(spec: str, features: int, classes: int) -> Program:
         jax.jit(held_back),
         job.model.layers,
         lambda x: models.tensors(job.model, job.unravel(jax.numpy.asarray(x))),
-        check,
+        job.dim,
     )

@@ -34,7 +34,6 @@ def steady_time() -> float:
 class OpenMessage(NamedTuple):
     node: int
     kind: str  # train, evaluate
-    at: float
 
 
 class RoundGrid(Grid):
@@ -61,7 +60,7 @@ class RoundGrid(Grid):
         late: Literal["use", "drop"] | None = None,
         poll: float | None = None,
     ):
-        if (buffer is not None or end is not None) and (quorum is not None or deadline is not None):
+        if (buffer or end) is not None and (quorum or deadline) is not None:
             raise UserError(
                 "A buffer, or a round end of your own, goes without quorum and deadline: leave those out."
             )
@@ -96,12 +95,12 @@ class RoundGrid(Grid):
             return self.end
         if self.buffer is not None:
             return clock.round_end(f"buffer:{self.buffer}")
-        end = clock.round_end("all")
-        if self.quorum is not None:
-            end = clock.round_end(f"quorum:{self.quorum:g}", max(asked, 1) if self.quorum < 1 else None)
-        if self.deadline is not None:
-            end = end._replace(deadline=clock.round_end(f"deadline:{self.deadline:g}").deadline)
-        return end
+        share = self.quorum is not None and self.quorum < 1
+        kind = "all" if self.quorum is None else f"quorum:{self.quorum:g}"
+        end = clock.round_end(kind, max(asked, 1) if share else None)
+        if self.deadline is None:
+            return end
+        return end._replace(deadline=clock.round_end(f"deadline:{self.deadline:g}").deadline)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> list[Message]:
         """Send to those who are free, and collect until the round is over."""
@@ -122,11 +121,8 @@ class RoundGrid(Grid):
                     got.append(reply)
                 elif open_message.kind == MessageType.TRAIN and self.late == "use":
                     self.waiting.append(reply)
-            arrived, expected, now = (
-                sum(not each.has_error() for each in got),
-                self._expected(kind),
-                self.now(),
-            )
+            arrived = sum(not each.has_error() for each in got)
+            expected, now = self._expected(kind), self.now()
             late = deadline is not None and now >= deadline and bool(got)
             spent = timeout is not None and now >= began + timeout
             if not expected or late or spent or (arrived and end.ready(arrived, expected, now, began)):
@@ -140,10 +136,9 @@ class RoundGrid(Grid):
 
     def _send(self, messages: list[Message]) -> set[str]:
         keys = list(self.grid.push_messages(messages)) if messages else []
-        now = self.now()
-        pairs = [(key, each.metadata) for key, each in zip(keys, messages, strict=False) if key]
-        self.open |= {key: OpenMessage(about.dst_node_id, about.message_type, now) for key, about in pairs}
-        return {key for key, _ in pairs}
+        sent = {key: each.metadata for key, each in zip(keys, messages, strict=False) if key}
+        self.open |= {key: OpenMessage(about.dst_node_id, about.message_type) for key, about in sent.items()}
+        return {*sent}
 
     def _pull(self) -> Iterable[tuple[str, Message]]:
         """Replies that are there, to whatever was sent, each with the time at which it came."""

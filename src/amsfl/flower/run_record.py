@@ -53,11 +53,10 @@ class RunFolder:
         """What `save` kept last; None where nothing is."""
         if self.point is None:
             return None
-        held: dict[str, dict[str, Array]] = {}
+        kept: dict[str, ArrayRecord] = {}
         for name, part in self.point.arrays.items():
             kind, _, key = name.partition(SEPARATOR)
-            held.setdefault(kind, {})[key] = Array(np.array(part))
-        kept = {kind: ArrayRecord(parts) for kind, parts in held.items()}
+            kept.setdefault(kind, ArrayRecord())[key] = Array(np.array(part))
         host = self.point.host["flower"]
         if "best-model" in kept:
             self.best = host["best"] | {"arrays": kept.pop("best-model")}
@@ -86,47 +85,41 @@ class RunFolder:
 
     def end(self, arrays: ArrayRecord, names: list[int], epsilon: dict[str, float], elapsed: float) -> None:
         """The models' files and the summary."""
+        config, network = self.config, self.network or OWN
         self.writer.describe({"clients": {"names": [str(name) for name in names]}})
-        summary = self.summary = summarised(self.config, self.rounds, self.best, names, epsilon, elapsed)
-        network = self.network
-        like = network.like if network else PortableModel((), {}, (), ())
-        models = [arrays] + ([self.best["arrays"]] if self.best else [])
-        tensors = [network.tensors(each) if network else plain(each) for each in models]
+        summary = self.summary = summarised(config, self.rounds, self.best, names, epsilon, elapsed)
         about: dict[str, Any] = {
-            "title": self.config.method,
-            "data": self.config.data,
-            "model": self.config.model if network else "own",
+            "title": config.method,
+            "data": config.data,
+            "model": config.model if self.network else "own",
             "version": VERSION,
             "rounds": len(self.rounds),
             "clients": len(names),
             "metrics": summary.metrics,
-            "settings": self.config.model_dump(exclude_none=True),
+            "settings": config.model_dump(exclude_none=True),
         }
         if summary.best:
             about |= {"score": summary.best["by"], "best": summary.best}
-        last = like._replace(tensors=dict(tensors[0]), about=about)
-        self.writer.end(summary, folder_files(last, dict(tensors[1]) if self.best else None))
+        best = dict(network.tensors(self.best["arrays"])) if self.best else None
+        last = network.like._replace(tensors=dict(network.tensors(arrays)), about=about)
+        self.writer.end(summary, folder_files(last, best))
 
     def close(self) -> None:
         self.writer.close()
 
 
-def plain(arrays: ArrayRecord) -> dict[str, Any]:
-    """A state_dict: the arrays by their own names."""
-    return {key: each.numpy() for key, each in arrays.items()}
+# of clients' own code: a state_dict, the arrays by their own names
+OWN = NetworkDescription(
+    PortableModel((), {}, (), ()), lambda arrays: {key: each.numpy() for key, each in arrays.items()}
+)
 
 
 def manifest(config: ServeConfig, arrays: ArrayRecord) -> Manifest:
     """record.json of a run on real clients: whose data it is from, only they know."""
-    settings = config.model_dump()
     made = {"parameters": sum(each.numpy().size for each in arrays.values()), "arrays": sorted(arrays)}
-    return Manifest(
-        kind="flower",
-        settings=settings,
-        methods={config.method: MethodFacts(config.method, config.method)},
-        made_from=made,
-        about={"data": {"name": config.data, "synthetic": False, "note": ""}},
-    )
+    about = {"data": {"name": config.data, "synthetic": False, "note": ""}}
+    methods = {config.method: MethodFacts(config.method, config.method)}
+    return Manifest("flower", config.model_dump(), methods, made, about=about)
 
 
 def deciding_split(metrics: Json) -> Json:
@@ -144,22 +137,18 @@ def summarised(
 ) -> Summary:
     """summary.json, as a simulated run's."""
     last: Json = {}
+    steps = dict.fromkeys(map(str, names), 0)
     for record in rounds:
         last = last | record.metrics  # not every split is scored in every round
+        for who, count in zip(record.cohort, record.steps, strict=True):
+            steps[str(names[who])] += count
     scores = deciding_split(last)
     score = shown_score(config.score, scores)
     by, larger = judged_by(scores, score)
     reached = next((r for r in rounds if score and score.met(deciding_split(r.metrics), config.target)), None)
-    steps = dict.fromkeys(map(str, names), 0)
-    for record in rounds:
-        for who, count in zip(record.cohort, record.steps, strict=True):
-            steps[str(names[who])] += count
     seconds = rounds[-1].seconds if rounds else {"sum": 0.0, "makespan": 0.0}
-    chosen = (
-        {"round": best["round"], "score": best["score"] if larger else -best["score"], "by": by}
-        if best
-        else {}
-    )
+    sign = 1 if larger else -1
+    chosen = {"round": best["round"], "score": sign * best["score"], "by": by} if best else {}
     return Summary(
         method=config.method,
         data=config.data,

@@ -23,8 +23,6 @@ SECONDS = 5.0  # for one answer of the SuperLink
 CLOCKS = 60.0  # seconds by which clocks may differ: certificates and signatures carry times
 TRIED = ("1.41.", "1.42.")  # versions of Flower
 SOON = 14 * 24 * 3600.0  # a certificate that ends within two weeks is worth a word
-
-
 OF_ORDERS = ("state-dir", "policy", "epsilon", "delta")  # of a node-config: what orders meet at the site
 
 
@@ -67,13 +65,6 @@ def examine(site: NodeSettings, app: Path) -> Iterator[CheckResult]:
     if site.key:
         yield key(site.key)
     yield round_(app, site.node)
-
-
-def configured(text: str) -> dict[str, Any]:
-    """A node-config as the SuperNode reads it."""
-    from amsfl.flower import internals
-
-    return dict(internals.parse_config_args([text])) if text else {}
 
 
 def installed(package: str) -> str:

@@ -14,37 +14,36 @@ its steps took, and how fast a step's worth fades, by
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType
 
 from amsfl import sampling
 from amsfl.core import UserError
-from amsfl.core.records import Array
 from amsfl.privacy import RECORD_LEVEL, Terms
 
 KEPT = (0.02, 0.999)  # what is left of a gradient along itself
 LEFT_OUT = 10  # batches of a round whose loss may be none
 LONGEST_TEXT = 300
-FIELDS: dict[str, type] = {
-    "local-steps": int,
-    "lr": float,
-    "server-round": int,
-    "batch-size": int,
-    "seed": int,
-    "held-back": float,
-    "repeat": int,  # of the same order, where nodes do not wait for each other
-    "proximal-mu": float,
-    "run": str,
-    "privacy": str,
-    "clip": float,
-    "noise": float,
-    "epsilon": float,
-    "delta": float,
-    "privacy-steps": int,  # that the run will ask of a client
-    "privacy-begun": bool,  # whether the server has taken some of them
+FlatVector = np.ndarray[Any, np.dtype[np.float32]]
+FIELDS: dict[str, Any] = {  # of an order, and what they are where it does not say
+    "local-steps": 0,
+    "lr": 0.0,
+    "server-round": 1,
+    "batch-size": 32,
+    "seed": 0,
+    "held-back": 0.0,
+    "repeat": 0,  # of the same order, where nodes do not wait for each other
+    "proximal-mu": 0.0,
+    "run": "",
+    "privacy": "",
+    "clip": 0.0,
+    "noise": 0.0,
+    "epsilon": 0.0,
+    "delta": 0.0,
+    "privacy-steps": 0,  # that the run will ask of a client
+    "privacy-begun": False,  # whether the server has taken some of them
 }
 SAID = (
     "train-seconds",
@@ -58,17 +57,6 @@ SPENT = "privacy is spent"  # how the refusal of a site begins that may not take
 WORDS = {float: "a finite number", int: "a whole number", str: "a short text", bool: "true or false"}
 
 
-class Slowdown(NamedTuple):
-    """A handicap, to make equal machines unequal: every step lasts at least `step_seconds` * `slowdown`, and
-    `slowdown` times as long as it took."""
-
-    slowdown: float = 1.0
-    step_seconds: float = 0.0
-
-    def rest(self, took: float) -> float:
-        return max(self.slowdown * max(took, self.step_seconds) - took, 0.0)
-
-
 class NoMoreData(Exception):
     """The client's rows are at their end for this round."""
 
@@ -80,20 +68,18 @@ class LocalTask:
     """
 
     def __init__(self, config: ConfigRecord, context: Context, kind: str = MessageType.TRAIN):
-        given = {key: checked(key, config[key]) for key in FIELDS if key in config}
-        if kind == MessageType.TRAIN and not {"local-steps", "lr"} <= {*given}:
+        given = FIELDS | {key: checked(key, config[key]) for key in FIELDS if key in config}
+        if kind == MessageType.TRAIN and not (given["local-steps"] and given["lr"]):
             raise UserError("The server's config has no local-steps or no lr: train with amsfl.flower.AMSFL.")
-        self.steps, self.lr = int(given.get("local-steps", 0)), float(given.get("lr", 0.0))
-        self.round, self.seed = int(given.get("server-round", 1)) - 1, int(given.get("seed", 0))
-        self.repeat = int(given.get("repeat", 0))
-        self.batch, self.held_share = int(given.get("batch-size", 32)), float(given.get("held-back", 0.0))
-        self.mu, self.run = float(given.get("proximal-mu", 0.0)), str(given.get("run", ""))
-        self.private_steps = int(given.get("privacy-steps", 0))
-        self.terms, self.begun = _terms(given), bool(given.get("privacy-begun", False))
+        self.steps, self.lr, self.mu = given["local-steps"], given["lr"], given["proximal-mu"]
+        self.round, self.repeat = given["server-round"] - 1, given["repeat"]
+        self.seed, self.run, self.batch = given["seed"], given["run"], given["batch-size"]
+        self.held_share, self.private_steps = given["held-back"], given["privacy-steps"]
+        self.terms, self.begun = _terms(given), given["privacy-begun"]
         self.correction = _vector(config.get("correction"))
         self.node: Mapping[str, Any] = dict(context.node_config)
         self.client = int(self.node.get("partition-id", context.node_id % 2**31))
-        self.pace, self.seconds = pace_of(context), math.inf
+        (self.slowdown, self.least), self.seconds = pace_of(context), math.inf
         self.timed: list[float] = []
         self.done = self.skipped = 0
         self._counts = True
@@ -106,9 +92,10 @@ class LocalTask:
 
     def __iter__(self) -> Iterator[int]:
         while self.done < self.steps and (not self.timed or self.in_time()):
-            self._counts = True
-            with self.timing():
-                yield self.done
+            self._counts, started = True, time.perf_counter()
+            yield self.done
+            self._wait(time.perf_counter() - started)
+            self.timed.append(time.perf_counter() - started)
             self.done += self._counts
 
     def in_time(self) -> bool:
@@ -128,17 +115,14 @@ class LocalTask:
 
     def took(self, steps: int, seconds: float) -> None:
         """Steps that were not taken in this task's own loop, and how long they took together."""
-        time.sleep(steps * self.pace.rest(seconds / steps))
-        self.timed = [max(seconds / steps, self.pace.slowdown * self.pace.step_seconds)] * steps
+        self.timed = [self._wait(seconds / steps) for _ in range(steps)]
         self.done = steps
 
-    @contextmanager
-    def timing(self) -> Iterator[None]:
-        """One turn, timed."""
-        started = time.perf_counter()
-        yield
-        time.sleep(self.pace.rest(time.perf_counter() - started))
-        self.timed.append(time.perf_counter() - started)
+    def _wait(self, took: float) -> float:
+        """A step's seconds, after it was made as slow as it is to be."""
+        slow = self.slowdown * max(took, self.least)
+        time.sleep(max(slow - took, 0.0))
+        return max(slow, took)
 
     @property
     def key(self) -> Any:
@@ -155,33 +139,34 @@ class LocalTask:
 
 def received(message: Message, context: Context) -> tuple[ArrayRecord, LocalTask]:
     """An order's arrays, and what is asked."""
-    arrays, config = message.content.array_records, message.content.config_records
-    if len(arrays) != 1 or len(config) != 1:
+    records, configs = message.content.array_records, message.content.config_records
+    if len(records) != 1 or len(configs) != 1:
         raise UserError("An order has one ArrayRecord and one ConfigRecord.")
-    kind = message.metadata.message_type
-    return next(iter(arrays.values())), LocalTask(next(iter(config.values())), context, kind)
+    arrays, config = next(iter(records.values())), next(iter(configs.values()))
+    task = LocalTask(config, context, message.metadata.message_type)
+    if task.correction is not None and task.correction.size != flat(arrays).size:
+        size = flat(arrays).size
+        raise UserError(f"The correction has {task.correction.size} numbers, and the model {size}.")
+    return arrays, task
 
 
 def checked(key: str, value: Any) -> Any:
     """A field of the server's, of its kind to the letter: a 5 in place of "5" would be taken for something
     else."""
-    kind = FIELDS[key]
+    kind = type(FIELDS[key])
     if kind is float and type(value) is not bool and isinstance(value, int | float) and math.isfinite(value):
         return float(value)
-    if type(value) is kind and kind is not float and (kind is not str or len(value) <= LONGEST_TEXT):  # type: ignore[arg-type]
+    if type(value) is kind and kind is not float and (kind is not str or len(value) <= LONGEST_TEXT):
         return value
     raise UserError(f"The server's {key!r} should be {WORDS[kind]}, and is {str(value)[:60]!r}.")
 
 
 def _terms(given: Mapping[str, Any]) -> Terms | None:
-    if not given.get("privacy"):
+    if not given["privacy"]:
         return None
-    if "clip" not in given or "delta" not in given:
-        raise UserError("An order under privacy names its clip and its delta.")
     if given["privacy"] != RECORD_LEVEL.name:
         raise UserError(f"The privacy mechanism {given['privacy']!r} has no part at clients.")
-    numbers = (float(given.get(key, 0.0)) for key in ("clip", "noise", "epsilon", "delta"))
-    return Terms(str(given["privacy"]), *numbers)
+    return Terms(given["privacy"], given["clip"], given["noise"], given["epsilon"], given["delta"])
 
 
 def _vector(data: Any) -> Array | None:
@@ -192,16 +177,17 @@ def _vector(data: Any) -> Array | None:
     return np.frombuffer(data, "<f4")
 
 
-def pace_of(context: Context) -> Slowdown:
-    """`slowdown` and `step-seconds`, for trials of unequal speed on equal machines: of the node-config, or of
-    the run-config, where `slowdowns` has one for each partition ("1,2,4")."""
+def pace_of(context: Context) -> tuple[float, float]:
+    """A handicap, to make equal machines unequal: every step lasts `slowdown` times as long as it took, and
+    at least that many times `step-seconds`.
+
+    Both are of the node-config, or of the run-config, where `slowdowns` has one for each partition ("1,2,4").
+    """
     node, run = context.node_config, context.run_config
-    slowdown: Any = node.get("slowdown")
-    if slowdown is None:
-        each = [float(part) for part in str(run.get("slowdowns", "")).split(",") if part]
-        slowdown = each[int(node.get("partition-id", 0)) % len(each)] if each else 1.0
+    each = [float(part) for part in str(run.get("slowdowns", "")).split(",") if part] or [1.0]
+    slowdown: Any = node.get("slowdown", each[int(node.get("partition-id", 0)) % len(each)])
     least: Any = node.get("step-seconds", run.get("step-seconds", 0.0))
-    return Slowdown(float(slowdown), float(least))
+    return float(slowdown), float(least)
 
 
 class Measured:
@@ -243,3 +229,21 @@ def dot(one: Any, other: Any) -> float:
     if not hasattr(one, "shape") and isinstance(one, Iterable):
         return sum(dot(*pair) for pair in zip(one, other, strict=True))
     return float((one * other).sum())
+
+
+def flat(arrays: ArrayRecord) -> FlatVector:
+    """The float arrays, one after another."""
+    parts = [each.numpy().ravel() for each in arrays.values() if each.numpy().dtype.kind == "f"]
+    return np.concatenate([np.zeros(0), *parts]).astype(np.float32)
+
+
+def unflat(vector: FlatVector, like: ArrayRecord) -> ArrayRecord:
+    """The same form as `like`, whose whole numbers stay."""
+    parts, place = {}, 0
+    for key, each in like.items():
+        part = each.numpy()
+        if part.dtype.kind == "f":
+            each = Array(np.asarray(vector[place : place + part.size].reshape(part.shape), part.dtype))
+            place += part.size
+        parts[key] = each
+    return ArrayRecord(parts)

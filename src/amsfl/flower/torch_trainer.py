@@ -15,7 +15,7 @@ from torch.utils.data import Dataset, IterableDataset
 from amsfl.core import RowPrivacy, UserError
 from amsfl.flower import torch_rows
 from amsfl.flower.client import Trainer, client_app
-from amsfl.flower.task import LocalTask, fading
+from amsfl.flower.task import LocalTask, fading, unflat
 
 Loss = Callable[[Any, Any], Any]
 
@@ -152,13 +152,9 @@ class TorchModel(Trainer):
         """Of the trained parameters; the server's is of all float arrays that came, one after another."""
         if task.correction is None:
             return None
-        floats = {name: part.shape for name, part in self.came.items() if part.numpy().dtype.kind == "f"}
-        sizes = [int(np.prod(shape)) for shape in floats.values()]
-        if sum(sizes) != task.correction.size:
-            raise UserError(f"The correction has {task.correction.size} numbers, and the model {sum(sizes)}.")
-        parts = dict(zip(floats, np.split(task.correction, np.cumsum(sizes)[:-1]), strict=True))
+        parts = unflat(task.correction, self.came)
         named = [name for name, part in self.module.named_parameters() if part.requires_grad]
-        return np.concatenate([parts[name] for name in named])
+        return np.concatenate([parts[name].numpy().ravel() for name in named])
 
     def arrays(self) -> ArrayRecord:
         """What came, as it is now: what this client does not know is left as it was."""
