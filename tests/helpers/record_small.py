@@ -18,7 +18,7 @@ from amsfl.record import (
     folder,
     study,
 )
-from amsfl.record.sums import checksum
+from amsfl.record.disk import checksum
 
 FACTS = {"fake": MethodFacts("fake", "Fake")}
 
@@ -101,4 +101,4 @@ def run_study(where: Path, **settings: Any) -> None:
 
 def trial(entry: str, number: int) -> TrialRecord:
     rounds = [RoundRecord(n, {"sum": 1.0 * n}, steps=[number, n], lr=0.5) for n in range(1, 4)]
-    return TrialRecord(entry, number, 7 + number, summary(3), rounds, {"seconds": 1.0})
+    return TrialRecord(entry, number, summary(3)._replace(seed=7 + number, wall={"seconds": 1.0}), rounds)

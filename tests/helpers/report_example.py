@@ -52,7 +52,7 @@ def trial(scores, seed=0, clients=2, steps=None, status="finished", recall=(1.0,
         bytes_up=sum(r.bytes_up for r in rounds),
         bytes_down=sum(r.bytes_down for r in rounds),
     )
-    return TrialRecord("", seed, seed, summary, rounds, {})
+    return TrialRecord("", seed, summary, rounds)
 
 
 def entry(key, scores, seeds=5, **settings):

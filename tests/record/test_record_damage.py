@@ -10,9 +10,9 @@ from record_small import manifest, model, one_round, resume, run, run_study, stu
 
 from amsfl import record
 from amsfl.core import DiskError, Remark, UserError
-from amsfl.record import FORMAT, RoundRecord, Summary, study, sums
+from amsfl.record import FORMAT, RoundRecord, Summary, disk, study
+from amsfl.record.disk import checksum_arrays
 from amsfl.record.folder import check_same
-from amsfl.record.sums import checksum_arrays
 from amsfl.settings.parse import merge_settings
 
 
@@ -65,9 +65,9 @@ def test_a_damaged_end_is_left_out_with_a_word(tmp_path):
 def test_another_format_is_refused(tmp_path):
     run(tmp_path / "run")
     path = tmp_path / "run" / "record.json"
-    found = sums.unseal(path.read_bytes())
+    found = disk.unseal(path.read_bytes())
     for other in (FORMAT - 1, FORMAT + 1, None, "2"):
-        path.write_bytes(sums.seal(found | {"format": other}))
+        path.write_bytes(disk.seal(found | {"format": other}))
         for reader in (record.read_run, resume):
             with pytest.raises(DiskError, match=f"has format {other!r}, and this amsfl reads and writes"):
                 reader(tmp_path / "run")
@@ -186,10 +186,10 @@ def test_a_record_and_back(tmp_path):
     """Every field through JSON; what is not finite is null, and a checkpoint's is kept to the bit."""
     full = RoundRecord(1, {"sum": 1.0}, {"sum": 1.0}, 2.0, {"h": {"a": 1.0}}, [0], [3], None, 1.0, 2.0,
                        {"loss": [0.5]}, {"why": ["cap"]}, {"seconds": 0.1}, [1.0])  # fmt: skip
-    assert RoundRecord.of(sums.unseal_lines(sums.seal(full._asdict())).rows[0]) == full
+    assert RoundRecord.of(disk.unseal_lines(disk.seal(full._asdict())).rows[0]) == full
     for value in ({}, {"a": {"b": {}}}):
-        assert sums.unseal(sums.seal(value, 1)) == sums.unseal(sums.seal(value)) == value
-    assert "NaN" not in sums.dumps([float("nan"), float("inf")])
+        assert disk.unseal(disk.seal(value, 1)) == disk.unseal(disk.seal(value)) == value
+    assert "NaN" not in disk.dumps([float("nan"), float("inf")])
     numbers = __import__("numpy").zeros((2, 3))
     assert (
         checksum_arrays(numbers) != checksum_arrays(numbers.T.copy()) != checksum_arrays(numbers.astype("f4"))

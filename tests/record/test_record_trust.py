@@ -11,7 +11,7 @@ from amsfl import portable
 from amsfl.cli.app import app
 from amsfl.core import DiskError, UserError
 from amsfl.portable.export import export
-from amsfl.record import sums
+from amsfl.record import disk
 
 SMALL: dict[str, Any] = {
     "data": "digits",
@@ -83,9 +83,9 @@ def test_a_record_cannot_choose_what_is_run(
     where = copy(home, "a", tmp_path / "run")
     (tmp_path / "evilm.py").write_text("open('ran', 'w').close()\nevil = None\n")
     monkeypatch.chdir(tmp_path)
-    manifest = sums.unseal((where / "record.json").read_bytes())
+    manifest = disk.unseal((where / "record.json").read_bytes())
     manifest["settings"] |= {"method": "evilm:evil", "round_end": "evilm:evil"}
-    (where / "record.json").write_bytes(sums.seal(manifest))
+    (where / "record.json").write_bytes(disk.seal(manifest))
     for command in (["resume", "run"], ["explain", "run", "--leaves"], ["calibrate", "run"]):
         done = CliRunner().invoke(app, command)
         assert done.exit_code != 0 or command[0] == "calibrate", command  # which asks for neither

@@ -137,7 +137,7 @@ def test_trials_are_paired(whole):
     for entry in ("fedavg", "fedcsda", "amsfl"):
         lines = [line for path in sorted((whole / "trials" / entry).iterdir()) for line in path.open()]
         trials = [json.loads(line) for line in lines]
-        seeds[entry] = [trial["seed"] for trial in trials]
+        seeds[entry] = [trial["summary"]["seed"] for trial in trials]
         first[entry] = [trial["summary"]["local_accuracy"]["holdout"] for trial in trials]
     assert seeds["fedavg"] == seeds["fedcsda"] == seeds["amsfl"] == [0, 1]
     assert all(len(scores) == 5 for trial in first.values() for scores in trial)

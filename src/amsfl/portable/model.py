@@ -18,9 +18,8 @@ from amsfl.data.dataset import LabelScale
 from amsfl.data.recipe import ColumnRecipe, Recipe
 from amsfl.portable.network import KINDS, Array, LayerSpec, Tensors, logits, shapes
 from amsfl.record import Damaged, from_plain, plain
-from amsfl.record.disk import Content, digest
+from amsfl.record.disk import digest, seal, unseal
 from amsfl.record.run import ABOUT_MODEL, BEST, CARD, MODEL, check_models
-from amsfl.record.sums import seal, unseal
 
 if TYPE_CHECKING:
     from amsfl.data.read_table import RawTable
@@ -209,7 +208,7 @@ def is_array(rows: Any) -> bool:
     )
 
 
-def folder_files(model: PortableModel, best: Tensors | None = None) -> dict[str, Content]:
+def folder_files(model: PortableModel, best: Tensors | None = None) -> dict[str, bytes]:
     """What a folder that holds a model is made of; `best` are the tensors of another round."""
     rounds = {MODEL: model.tensors} | ({} if best is None else {BEST: best})
     arrays = {

@@ -1,6 +1,16 @@
 """Records on disk: one schema, one writer, one reader, for runs, studies and real federations."""
 
-from amsfl.record.disk import publish, safe_name, write_atomically
+from amsfl.record.disk import (
+    Damaged,
+    dumps,
+    from_plain,
+    plain,
+    publish,
+    read_sealed,
+    safe_name,
+    write_atomically,
+    write_sealed,
+)
 from amsfl.record.folder import Lock, check_same, holds_record, read_manifest
 from amsfl.record.run import RunWriter, check_free, create, read_run, reopen
 from amsfl.record.schema import (
@@ -17,7 +27,6 @@ from amsfl.record.schema import (
     flatten,
 )
 from amsfl.record.study import StudyWriter, check_part_count, holds_parts, part_folder, read_study
-from amsfl.record.sums import Damaged, dumps, from_plain, plain, read_sealed, write_sealed
 
 __all__ = [
     "FORMAT",

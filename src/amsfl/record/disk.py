@@ -1,7 +1,11 @@
-"""File operations that happen whole or not at all; their errors are sentences."""
+"""Files that are written whole or not at all, and JSON that notices when it was changed.
+
+A file of JSON, or each line of one, ends in a checksum of all before it. Errors are sentences.
+"""
 
 import errno
 import json
+import math
 import os
 import re
 import stat
@@ -11,10 +15,17 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
+from typing import Any, NamedTuple, TypeVar
+from zlib import crc32
+
+import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from amsfl.core import DiskError, UserError
+from amsfl.core.records import Array, Json
 
-Content = bytes | Iterable[bytes | memoryview]  # of a file; a large one's in pieces
+T = TypeVar("T")
+SUM = b'"crc": "'
 LONGEST = 100  # characters of a name that becomes a folder's
 LISTED = "report.json"  # which files of a folder are a report's or an export's
 LEFT = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.new")  # beside a file that was being written
@@ -77,12 +88,11 @@ def read(path: Path) -> bytes:
 
 def open_to_append(path: Path) -> int:
     """A descriptor of the file, which is made if it is not there; never through a link."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     extra = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    return os.open(path, flags | extra, 0o666)
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | extra, 0o666)
 
 
-def write_atomically(path: Path, content: Content, mode: int = 0o666) -> None:
+def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Write a new file beside it, flush it to the disk, rename it over the old one, and flush the folder.
 
     A file that was there keeps its mode. A device or a pipe is written into, a link to a file is refused.
@@ -91,7 +101,7 @@ def write_atomically(path: Path, content: Content, mode: int = 0o666) -> None:
         old = path.stat() if path.exists() else None
         if old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode):
             with path.open("wb") as special:  # it cannot be replaced, and must not be
-                special.writelines(pieces(content))
+                special.write(content)
             return
         if path.is_symlink():
             raise UserError(
@@ -103,8 +113,7 @@ def write_atomically(path: Path, content: Content, mode: int = 0o666) -> None:
             try:
                 if old is not None and hasattr(os, "fchmod"):
                     os.fchmod(file, stat.S_IMODE(old.st_mode))
-                for piece in pieces(content):
-                    write_all(file, piece)
+                write_all(file, content)
                 os.fsync(file)
             finally:
                 os.close(file)
@@ -116,53 +125,37 @@ def write_atomically(path: Path, content: Content, mode: int = 0o666) -> None:
         sync_folder(path.parent)
 
 
-def publish(where: Path, files: Mapping[str, Content]) -> None:
+def publish(where: Path, files: Mapping[str, bytes]) -> None:
     """Write the files of a report or an export in place of the last one's; other files are left alone."""
     make_folder(where)
     listed = where / LISTED
-    old = _listed(listed)
+    try:
+        old = {str(name) for name in json.loads(read(listed))["files"]} if exists(listed) else set[str]()
+    except (ValueError, RecursionError, KeyError, TypeError):
+        raise DiskError(
+            f"{str(listed)!r} is damaged; remove it and the report, then run 'amsfl report' again."
+        ) from None
     taken = [name for name in (*files, LISTED) if name not in old and exists(where / name)]
     if taken:
         raise UserError(
             f"The folder {str(where)!r} has a file {taken[0]!r} that is no report's of this amsfl, and "
             "it would be overwritten; choose another --out, or move it away."
         )
-    # the list before the files: what a killed process leaves is still known to be ours
-    _write_list(listed, {*old, *files, LISTED})
+
+    def note(names: Iterable[str]) -> None:
+        write_atomically(listed, json.dumps({"files": sorted({*names, LISTED})}, indent=1).encode())
+
+    note({*old, *files})  # before the files: what a killed process leaves is still known to be ours
     for name, content in files.items():
         make_folder((where / name).parent)
         write_atomically(inside(where, where / name), content)
     for name in old - files.keys() - {LISTED}:
         remove(inside(where, where / name))
-    _write_list(listed, {*files, LISTED})
+    note(files)
 
 
-def _write_list(listed: Path, names: Iterable[str]) -> None:
-    write_atomically(listed, json.dumps({"files": sorted(names)}, indent=1).encode())
-
-
-def _listed(listed: Path) -> set[str]:
-    """Names of the files of the last report."""
-    if not exists(listed):
-        return set()
-    try:
-        return set(map(str, json.loads(read(listed))["files"]))
-    except (ValueError, RecursionError, KeyError, TypeError):
-        raise DiskError(
-            f"{str(listed)!r} is damaged; remove it and the report, then run 'amsfl report' again."
-        ) from None
-
-
-def pieces(content: Content) -> Iterable[bytes | memoryview]:
-    return [content] if isinstance(content, bytes) else content
-
-
-def digest(content: Content) -> str:
-    """SHA-256."""
-    sum_ = sha256()
-    for piece in pieces(content):
-        sum_.update(piece)
-    return sum_.hexdigest()
+def digest(content: bytes) -> str:
+    return sha256(content).hexdigest()
 
 
 def sync_folder(folder: Path) -> None:
@@ -226,3 +219,119 @@ def inside(folder: Path, path: Path) -> Path:
     if not path.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"{str(path)!r} leads out of {str(folder)!r}; remove the link that is in the way.")
     return path
+
+
+class Damaged(Exception):
+    """Not what was written; says in a few words what is wrong with it."""
+
+
+def dumps(value: Any, indent: int | None = None) -> str:
+    """JSON that every reader takes: it has no NaN and no infinity, so those become null."""
+    try:
+        return json.dumps(value, indent=indent, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), indent=indent, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def checksum(value: Any) -> int:
+    """A number that stands for plain data, whatever the order of its keys."""
+    return crc32(json.dumps(value, sort_keys=True).encode())
+
+
+def checksum_arrays(*arrays: Array) -> str:
+    """A checksum of numbers, their shape and their type."""
+    crc = 0
+    for array in arrays:
+        crc = crc32(f"{array.dtype.str}{array.shape}".encode(), crc)
+        crc = crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, crc)
+    return f"{crc:08x}"
+
+
+def seal(value: Json, indent: int | None = None) -> bytes:
+    """A line of JSON, or with `indent` a file of one field a line."""
+    body = dumps(value, indent)[:-1].rstrip("\n").encode() + (b", " if value else b"")
+    return body + SUM + b'%08x"}\n' % crc32(body)
+
+
+def unseal(text: bytes) -> Json:
+    """What `seal` was given."""
+    body, _, end = text.rpartition(SUM)
+    if end.rstrip(b"\n") != b'%08x"}' % crc32(body):
+        raise Damaged("its checksum does not fit")
+    return loads(body.rstrip().removesuffix(b",") + b"}")
+
+
+def loads(text: bytes) -> Json:
+    """JSON as it stands: an object, or it is damaged."""
+    try:
+        value = json.loads(text.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        why = "nested too deep" if isinstance(error, RecursionError) else str(error)[:200]
+        raise Damaged(f"it is not valid JSON: {why}") from None
+    if not isinstance(value, dict):
+        raise Damaged("it is JSON, but no object")
+    return value
+
+
+class Lines(NamedTuple):
+    rows: list[Json]
+    end: int  # bytes up to here
+    bad: str = ""  # what is wrong with the line after these
+
+
+def unseal_lines(text: bytes, at_most: int | None = None) -> Lines:
+    """The lines of a file up to a damaged one. A last one that was left half-written is passed over."""
+    rows: list[Json] = []
+    begin = 0
+    while (at_most is None or len(rows) < at_most) and (end := text.find(b"\n", begin)) >= 0:
+        try:
+            rows.append(unseal(text[begin:end]))
+        except Damaged as bad:
+            return Lines(rows, begin, f"line {len(rows) + 1}: {bad}")
+        begin = end + 1
+    return Lines(rows, begin)
+
+
+def plain(value: Any) -> Any:
+    """A NamedTuple of numbers, texts, lists and others like it as JSON can hold it."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {str(key): plain(part) for key, part in value.items()}
+    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def from_plain(kind: type[T], data: Any) -> T:
+    """The record that `plain` was given; raises Damaged where the data do not fit its fields."""
+    try:
+        return TypeAdapter(kind).validate_python(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or kind.__name__
+        raise Damaged(f"{where} is {str(first['input'])[:40]!r}: {first['msg']}") from None
+
+
+def damaged(path: Path, why: object, then: str) -> DiskError:
+    return DiskError(f"{str(path)!r} is damaged ({why}): {then}")
+
+
+def read_sealed(path: Path, then: str) -> Json:
+    """A file that `write_sealed` wrote; `then` is the way out if it is not as it was written."""
+    content = read(path)
+    try:
+        return unseal(content)
+    except Damaged as bad:
+        raise damaged(path, bad, then) from None
+
+
+def write_sealed(path: Path, value: Json, private: bool = False) -> None:
+    """JSON that notices when it was changed, whole or not at all; a `private` file only its owner reads."""
+    write_atomically(path, seal(value, 1), 0o600 if private else 0o666)

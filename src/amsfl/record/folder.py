@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from amsfl.core import DiskError, Remark, UserError, listed
 from amsfl.core.records import Json, JsonMapping
-from amsfl.record import disk, sums
+from amsfl.record import disk
 from amsfl.record.schema import FORMAT, Manifest
 
 MANIFEST, LOCK = "record.json", ".amsfl-lock"
@@ -101,17 +101,17 @@ def read_manifest(folder: Path, *kinds: str) -> Manifest:
         raise UserError(f"The folder {str(folder)!r} holds no record: it has no {MANIFEST}{name}.")
     content = disk.read(path)
     try:
-        stored = sums.loads(content)
+        stored = disk.loads(content)
         if stored.get("format") != FORMAT:
             raise DiskError(
                 f"The record in {str(folder)!r} has format {stored.get('format')!r}, and this amsfl reads "
                 f"and writes format {FORMAT}: use the amsfl that wrote it "
                 f"({stored.get('version', 'unknown')}), or start a new one in another folder."
             )
-        manifest = sums.from_plain(Manifest, sums.unseal(content))
-    except sums.Damaged as bad:
+        manifest = disk.from_plain(Manifest, disk.unseal(content))
+    except disk.Damaged as bad:
         then = "what is in the folder cannot be told without it: start a new record in another folder."
-        raise sums.damaged(path, bad, then) from None
+        raise disk.damaged(path, bad, then) from None
     if kinds and manifest.kind not in kinds:
         what = KINDS.get(manifest.kind, manifest.kind)
         raise UserError(f"The folder {str(folder)!r} holds {what}. Or choose another folder.")
@@ -119,7 +119,7 @@ def read_manifest(folder: Path, *kinds: str) -> Manifest:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    sums.write_sealed(folder / MANIFEST, sums.plain(manifest))
+    disk.write_sealed(folder / MANIFEST, disk.plain(manifest))
 
 
 def changed_values(was: JsonMapping, now: JsonMapping) -> dict[str, list[Any]]:
@@ -131,7 +131,7 @@ def changed_values(was: JsonMapping, now: JsonMapping) -> dict[str, list[Any]]:
 def check_same(manifest: Manifest, made_from: Json, machine: Json, anyway: bool) -> None:
     """Raise if a resumed run would not find what it began with."""
     for what, (was, now) in changed_values(manifest.made_from, made_from).items():
-        if sums.dumps(was) != sums.dumps(now):
+        if disk.dumps(was) != disk.dumps(now):
             then = "give it the same data, model and costs as before, or start a new run."
             raise UserError(f"{_change(what, was, now)}; {then}")
     for what, (was, now) in changed_values(manifest.machine, machine).items():

@@ -17,7 +17,7 @@ from safetensors.numpy import save
 
 from amsfl.core import DiskError, Remark
 from amsfl.core.records import Array, Json
-from amsfl.record import disk, folder, sums
+from amsfl.record import disk, folder
 from amsfl.record.folder import Lock, lock_for_writer
 from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, RunRecord, Summary
 
@@ -47,7 +47,7 @@ class RunWriter(folder.RecordWriter):
     def append(self, record: RoundRecord) -> None:
         """One more line. Not yet on the disk: that is a checkpoint's business."""
         with disk.explain_errors("written", self.where / ROUNDS, self._again):
-            disk.write_all(self._rounds(), sums.seal(record._asdict()))
+            disk.write_all(self._rounds(), disk.seal(record._asdict()))
 
     def checkpoint(self, point: Checkpoint) -> None:
         """Rounds first: a power cut must not leave fewer of them than the checkpoint says."""
@@ -58,12 +58,12 @@ class RunWriter(folder.RecordWriter):
         metadata = {KEPT: json.dumps({"about": about, "sha256": _digest(about, arrays)})}
         disk.write_atomically(self.where / CHECKPOINT, save(arrays, metadata))
 
-    def end(self, summary: Summary, models: Mapping[str, disk.Content] | None = None) -> None:
+    def end(self, summary: Summary, models: Mapping[str, bytes] | None = None) -> None:
         """The model that leaves, then the end."""
         for name, content in (models or {}).items():
             disk.write_atomically(self.where / name, content)
         summary = summary._replace(files={name: disk.digest(each) for name, each in (models or {}).items()})
-        sums.write_sealed(self.where / SUMMARY, summary._asdict())
+        disk.write_sealed(self.where / SUMMARY, summary._asdict())
 
     def last_checkpoint(self) -> Checkpoint | None:
         return load_checkpoint(self.where)
@@ -156,9 +156,9 @@ def read_summary(where: Path) -> Summary | None:
         return None
     way_out = f"'amsfl resume {where}' writes it again."
     try:
-        return Summary(**sums.read_sealed(path, way_out))
+        return Summary(**disk.read_sealed(path, way_out))
     except TypeError as bad:
-        raise sums.damaged(path, bad, way_out) from None
+        raise disk.damaged(path, bad, way_out) from None
 
 
 def check_models(where: Path) -> None:
@@ -174,7 +174,7 @@ def check_models(where: Path) -> None:
         )
     for name, expected in summary.files.items():
         path = where / name
-        if not path.is_file() or sha256(path.read_bytes()).hexdigest() != expected:
+        if not path.is_file() or disk.digest(path.read_bytes()) != expected:
             what = "was changed, or is another run's" if path.is_file() else "is gone"
             raise DiskError(f"{str(path)!r} {what}: 'amsfl resume {where}' writes it again.")
 
@@ -184,19 +184,19 @@ def load_checkpoint(where: Path) -> Checkpoint | None:
     path = where / CHECKPOINT
     if not disk.exists(path):
         if disk.exists(where / SUMMARY) and _lines(where, 1).rows:
-            raise sums.damaged(path, "the run has ended, and it is gone", restart(where))
+            raise disk.damaged(path, "the run has ended, and it is gone", restart(where))
         return None
     with disk.explain_errors("read", path, lambda: restart(where).rstrip(".")):
         try:
             with safe_open(path, "np") as file:
-                stored = sums.loads((file.metadata() or {}).get(KEPT, "").encode())
+                stored = disk.loads((file.metadata() or {}).get(KEPT, "").encode())
                 arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             if stored["sha256"] != _digest(stored["about"], arrays):
-                raise sums.Damaged("its checksum does not fit")
+                raise disk.Damaged("its checksum does not fit")
             number, host = json.loads(stored["about"])
             return Checkpoint(number, arrays, host)
-        except (SafetensorError, sums.Damaged, KeyError, TypeError, ValueError) as bad:
-            raise sums.damaged(path, bad, restart(where)) from None
+        except (SafetensorError, disk.Damaged, KeyError, TypeError, ValueError) as bad:
+            raise disk.damaged(path, bad, restart(where)) from None
 
 
 def _digest(about: str, arrays: Mapping[str, Array]) -> str:
@@ -208,15 +208,15 @@ def _digest(about: str, arrays: Mapping[str, Array]) -> str:
     return whole.hexdigest()
 
 
-def _lines(where: Path, at_most: int | None = None) -> sums.Lines:
+def _lines(where: Path, at_most: int | None = None) -> disk.Lines:
     """What of rounds.jsonl is whole: rounds 1, 2, ..., each once."""
     if not disk.exists(where / ROUNDS):
-        return sums.Lines([], 0)
-    whole = sums.unseal_lines(disk.read(where / ROUNDS), at_most)
+        return disk.Lines([], 0)
+    whole = disk.unseal_lines(disk.read(where / ROUNDS), at_most)
     for place, row in enumerate(whole.rows):
         if row.get("round") != place + 1:
             why = f"line {place + 1} is of round {row.get('round')}"
-            before = sums.unseal_lines(disk.read(where / ROUNDS), place)
+            before = disk.unseal_lines(disk.read(where / ROUNDS), place)
             return before._replace(bad=why)
     return whole
 
@@ -225,7 +225,7 @@ def restart(where: Path) -> str:
     return f"start again with 'amsfl run --config {where / CONFIG} --out {where} --force'."
 
 
-def _too_few(where: Path, wanted: int, whole: sums.Lines) -> DiskError:
+def _too_few(where: Path, wanted: int, whole: disk.Lines) -> DiskError:
     why = f" ({whole.bad})" if whole.bad else ""
     return DiskError(
         f"{str(where / ROUNDS)!r} has {len(whole.rows)} whole rounds, and there should be {wanted}{why}: "

@@ -12,7 +12,7 @@ import numpy as np
 from amsfl.core.records import Json
 from amsfl.core.version import VERSION
 
-FORMAT = 6  # of all folders; raise it whenever an older folder must not be continued as it stands
+FORMAT = 7  # of all folders; raise it whenever an older folder must not be continued as it stands
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # split -> accuracy, loss, macro_f1, and lists by class; r2, mae, rmse, loss of numbers; or a user's own
@@ -125,10 +125,12 @@ class TrialRecord(NamedTuple):
 
     entry: str
     trial: int
-    seed: int
     summary: Summary
     rounds: list[RoundRecord]
-    wall: dict[str, float | None]
+
+    @property
+    def seed(self) -> int:
+        return self.summary.seed
 
 
 class Checkpoint(NamedTuple):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from amsfl.core import UserError
 from amsfl.core.records import Json
-from amsfl.record import disk, folder, sums
+from amsfl.record import disk, folder
 from amsfl.record.folder import Lock, changed_values, holds_record
 from amsfl.record.schema import Manifest, RoundRecord, StudyRecord, Summary, TrialRecord
 
@@ -33,7 +33,7 @@ class StudyWriter(folder.RecordWriter):
         """Trials of one block, in a file of their own."""
         path = _home(self.where, entry) / f"{trials[0].trial:04d}-{trials[-1].trial:04d}.jsonl"
         disk.make_folder(path.parent)
-        disk.write_atomically(path, b"".join(sums.seal(_row(trial)) for trial in trials))
+        disk.write_atomically(path, b"".join(disk.seal(_row(trial)) for trial in trials))
 
 
 def create(where: Path, manifest: Manifest, lock: Lock) -> StudyWriter:
@@ -88,7 +88,7 @@ def _read_trials(path: Path, entry: str) -> list[TrialRecord]:
     content = disk.read(path)
     first, last = map(int, path.stem.split("-"))
     try:
-        lines = sums.unseal_lines(content)
+        lines = disk.unseal_lines(content)
         trials = [
             TrialRecord(**row)._replace(
                 summary=Summary(**row["summary"]), rounds=[RoundRecord.of(each) for each in row["rounds"]]
@@ -96,14 +96,14 @@ def _read_trials(path: Path, entry: str) -> list[TrialRecord]:
             for row in lines.rows
         ]
         if lines.bad or lines.end != len(content):
-            raise sums.Damaged(lines.bad or "lines are missing at its end")
+            raise disk.Damaged(lines.bad or "lines are missing at its end")
         numbers = [trial.trial for trial in trials]
         if {trial.entry for trial in trials} != {entry} or numbers != sorted({*numbers, first, last}):
-            raise sums.Damaged("its trials are others")
+            raise disk.Damaged("its trials are others")
         return trials
-    except (sums.Damaged, TypeError, KeyError) as bad:
+    except (disk.Damaged, TypeError, KeyError) as bad:
         then = "remove it, and the study's command runs these trials again."
-        raise sums.damaged(path, bad, then) from None
+        raise disk.damaged(path, bad, then) from None
 
 
 def _row(trial: TrialRecord) -> Json:
@@ -113,8 +113,7 @@ def _row(trial: TrialRecord) -> Json:
         {key: value for key, value in each._asdict().items() if value == value and value != none.get(key)}
         for each in trial.rounds
     ]
-    summary = {key: value for key, value in trial.summary._asdict().items() if key != "wall"}
-    return trial._asdict() | {"summary": summary, "rounds": rounds}
+    return trial._asdict() | {"summary": trial.summary._asdict(), "rounds": rounds}
 
 
 def part_folder(where: Path, number: int, of: int) -> Path:

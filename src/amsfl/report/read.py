@@ -74,7 +74,7 @@ def as_study(run: RunRecord) -> StudyRecord:
     """A run as a study of one method and one trial; of none where it has not ended."""
     settings, facts = {key: value for key, value in run.settings.items() if value is not None}, run.method
     seed = settings["seed"]
-    trials = [TrialRecord(facts.name, 0, seed, run.summary, run.rounds, {})] if run.summary else []
+    trials = [TrialRecord(facts.name, 0, run.summary, run.rounds)] if run.summary else []
     whole = {
         **run.manifest.about,
         "title": "",

@@ -16,7 +16,7 @@ from amsfl.engines import Errors, Scores, devices, metrics
 from amsfl.engines.task import Matrix
 from amsfl.methods import Method
 from amsfl.record import Manifest, MethodFacts
-from amsfl.record.sums import checksum_arrays
+from amsfl.record.disk import checksum_arrays
 from amsfl.settings.definitions import RunConfig, marked
 from amsfl.simulation.components import client_names
 from amsfl.simulation.setup import RunSetup

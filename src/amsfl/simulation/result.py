@@ -18,7 +18,6 @@ from amsfl.portable import PortableModel
 from amsfl.portable.model import folder_files
 from amsfl.portable.network import Tensors
 from amsfl.record import RoundRecord, Summary, flatten
-from amsfl.record.disk import Content
 from amsfl.record.schema import Array
 from amsfl.simulation.setup import RunSetup
 
@@ -272,7 +271,7 @@ def named(parts: RunSetup, params: Array) -> Tensors:
     return {name: np.asarray(part, np.float32) for name, part in by_name.items()}
 
 
-def model_files(result: Result) -> dict[str, Content]:
+def model_files(result: Result) -> dict[str, bytes]:
     """What of a run's folder leaves: both models, their description, a card."""
     best = None if result.best_params is None else named(result.parts, result.best_params)
     return folder_files(result.model, best)

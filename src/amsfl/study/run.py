@@ -127,7 +127,8 @@ def _watcher(
 def estimate(home: StudyWriter, study: Study, dataset: Dataset, blocks: list[TrialBlock]) -> float:
     """Wall seconds the blocks will need. A guess: it knows neither plans nor what else the machine does."""
     walls_by_entry = {
-        entry: [trial.wall["seconds"] or 0.0 for trial in home.finished(entry)] for entry in study.methods
+        entry: [trial.summary.wall["seconds"] or 0.0 for trial in home.finished(entry)]
+        for entry in study.methods
     }
     walls = [wall for some in walls_by_entry.values() for wall in some]
     if walls:

@@ -8,8 +8,8 @@ from amsfl.core.records import Json
 from amsfl.data import Dataset
 from amsfl.record import Lock, Manifest, RoundRecord, StudyWriter, TrialRecord, folder
 from amsfl.record import study as on_disk
+from amsfl.record.disk import checksum
 from amsfl.record.folder import lock_for_writer
-from amsfl.record.sums import checksum
 from amsfl.simulation import CustomParts, Result, provenance
 from amsfl.simulation.components import client_names, method_of
 from amsfl.study.settings import Study
@@ -119,9 +119,8 @@ def described(study: Study, dataset: Dataset) -> Json:
 
 def trial_record(entry: str, trial: int, result: Result) -> TrialRecord:
     """Everything a report needs of a trial: the summary, and its rounds without what no report asks for."""
-    summary = result.summary
     rounds = [trimmed(r, result.parts.score.key) for r in result.rounds]
-    return TrialRecord(entry, trial, summary.seed, summary, rounds, summary.wall)
+    return TrialRecord(entry, trial, result.summary, rounds)
 
 
 def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:

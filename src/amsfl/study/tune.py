@@ -13,7 +13,7 @@ from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset
 from amsfl.data.dataset import split
 from amsfl.planning.planner import policy_of
-from amsfl.record.sums import checksum
+from amsfl.record.disk import checksum
 from amsfl.simulation import Result, RunConfig, provenance, run_batch
 from amsfl.simulation.components import method_of
 from amsfl.study.settings import Study
