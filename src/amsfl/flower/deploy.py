@@ -53,15 +53,13 @@ def main(grid: Grid, context: Context) -> None:
 README = """# {title}
 
 A Flower app for {clients} sites, written by `amsfl deploy --write`. `data/shard-I.npz` are site I's rows,
-`data/server.npz` those that the server scores by; `pyproject.toml` has all settings.
-
-In one process, in seconds:
+`data/server.npz` those that the server scores by; `pyproject.toml` has all settings. In one process:
 
 ```
 amsfl deploy {folder}
 ```
 
-On SuperNodes, here or elsewhere:
+On SuperNodes, one `amsfl supernode` a site:
 
 ```
 flower-superlink --insecure
@@ -70,16 +68,9 @@ amsfl supernode --insecure --superlink 127.0.0.1:8000 \\
 flwr run {folder} local --stream
 ```
 
-with one `amsfl supernode` a site, and in ~/.flwr/config.toml
-
-```toml
-[superlink.local]
-address = "127.0.0.1:8000"
-insecure = true
-```
-
-In Flower's simulation (`pip install 'flwr[simulation]'`) the same `flwr run`, with `address = ":local:"` and
-`options.num-supernodes = {clients}`.
+with `[superlink.local]` in ~/.flwr/config.toml: `address = "127.0.0.1:8000"` and `insecure = true`. In
+Flower's simulation (`pip install 'flwr[simulation]'`): `address = ":local:"`, `options.num-supernodes =
+{clients}`.
 """
 
 
@@ -89,28 +80,22 @@ def write_project(where: Path, settings: Mapping[str, Any]) -> int:
         raise UserError(
             f"There is a project in {str(where)!r} already; choose another folder, or move it away."
         )
-    config = serve_config(
-        {key: value for key, value in settings.items() if key.replace("_", "-") not in KEYS}
-    )
+    own = {key.replace("_", "-"): value for key, value in settings.items()}
+    config = serve_config({key: settings[key] for key in settings if key.replace("_", "-") not in KEYS})
     check_method(config)  # before anything is dealt
-    paths = deal(config, where / "data")
-    package = where / "federation"
+    package, data = where / "federation", (where / "data").resolve()
+    clients = len(deal(config, where / "data"))
     package.mkdir()
-    (package / "__init__.py").write_text("")
-    (package / "client_app.py").write_text(CLIENT)
-    (package / "server_app.py").write_text(SERVER)
-    run_config = {**spelled(config, len(paths)), **KEYS, "shards": str((where / "data").resolve())}
-    run_config |= {
-        key.replace("_", "-"): value for key, value in settings.items() if key.replace("_", "-") in KEYS
-    }
-    (where / "pyproject.toml").write_text(tomli_w.dumps(project(run_config)))
-    facts = {
-        "folder": shlex.quote(str(where)),
-        "data": str((where / "data").resolve()),
-        "clients": len(paths),
-    }
-    (where / "README.md").write_text(README.format(title=Path(config.data).stem, **facts))
-    return len(paths)
+    for name, text in {"__init__": "", "client_app": CLIENT, "server_app": SERVER}.items():
+        (package / f"{name}.py").write_text(text)
+    run_config = spelled(config, clients) | KEYS | {"shards": str(data)}
+    run_config |= {key: own[key] for key in KEYS if key in own}
+    app = {"publisher": "local", "components": COMPONENTS, "config": run_config}
+    pyproject = PROJECT | {"tool": HATCH | {"flwr": {"app": app}}}
+    (where / "pyproject.toml").write_text(tomli_w.dumps(pyproject))
+    title, folder = Path(config.data).stem, shlex.quote(str(where))
+    (where / "README.md").write_text(README.format(title=title, folder=folder, data=data, clients=clients))
+    return clients
 
 
 def spelled(config: ServeConfig, clients: int) -> dict[str, Any]:
@@ -118,27 +103,20 @@ def spelled(config: ServeConfig, clients: int) -> dict[str, Any]:
     values = config.model_dump(exclude=SIMULATED | DEALT | {"clock", "options"})
     values |= {"clients": clients, "lr": config.lr or NUMBERS.lr}  # rows are standardised
     options = {f"options.{key}": value for key, value in config.options.items()}
-    flat = {key.replace("_", "-"): "" if value is None else value for key, value in values.items()}
-    return flat | options
+    return {key.replace("_", "-"): "" if value is None else value for key, value in values.items()} | options
 
 
-def project(run_config: Mapping[str, Any]) -> dict[str, Any]:
-    """The pyproject.toml."""
-    components = {"serverapp": "federation.server_app:app", "clientapp": "federation.client_app:app"}
-    app = {"publisher": "local", "components": components, "config": dict(run_config)}
-    return {
-        "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
-        "project": {
-            "name": "federation",
-            "version": "1.0.0",
-            "description": "A table over several sites",
-            "dependencies": ["amsfl[flower]"],
-        },
-        "tool": {
-            "hatch": {"build": {"targets": {"wheel": {"packages": ["federation"]}}}},
-            "flwr": {"app": app},
-        },
-    }
+COMPONENTS = {"serverapp": "federation.server_app:app", "clientapp": "federation.client_app:app"}
+HATCH: dict[str, Any] = {"hatch": {"build": {"targets": {"wheel": {"packages": ["federation"]}}}}}
+PROJECT: dict[str, Any] = {
+    "build-system": {"requires": ["hatchling"], "build-backend": "hatchling.build"},
+    "project": {
+        "name": "federation",
+        "version": "1.0.0",
+        "description": "A table over several sites",
+        "dependencies": ["amsfl[flower]"],
+    },
+}
 
 
 def deploy(settings: Mapping[str, Any], out: Path, run_config: Mapping[str, Any] | None = None) -> Summary:

@@ -16,7 +16,7 @@ from flwr.app import ArrayRecord, Context, MetricRecord
 from amsfl import data
 from amsfl.core import UserError
 from amsfl.core import score as score_of
-from amsfl.data import Dataset, LabelScale
+from amsfl.data import LabelScale
 from amsfl.data.recipe import Recipe
 from amsfl.flower import scores
 from amsfl.flower.jax_trainer import NAME, Shard, one_array, program
@@ -49,15 +49,12 @@ def deal(config: Training, folder: Path) -> list[Path]:
     kind: dict[str, Any] = {"classes": np.array(len(source.classes)), "unit": np.array(unit)}
     for path, rows in zip(paths, parts, strict=True):
         _write(path, {"x": source.x[rows], "y": source.y[rows].astype(label), **kind})
-    splits: dict[str, Any] = {f"{name}.x": x for name, (x, _) in source.evals.items()}
+    splits = {f"{name}.x": x for name, (x, _) in source.evals.items()}
     splits |= {f"{name}.y": y for name, (_, y) in source.evals.items()}
     _write(folder / "server.npz", {**kind, **splits})
-    write_sealed(folder / FORM, _form(source).description())
+    form = PortableModel((), {}, source.classes, source.features, source.recipe, amount=source.amount)
+    write_sealed(folder / FORM, form.description())
     return paths
-
-
-def _form(source: Dataset) -> PortableModel:
-    return PortableModel((), {}, source.classes, source.features, source.recipe, amount=source.amount)
 
 
 def _write(path: Path, arrays: dict[str, Any]) -> None:
@@ -74,12 +71,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 def own_shard(context: Context) -> Shard:
     """What `shard` of this node's node-config names; where there is none, its part of the run's `shards`."""
-    path: Any = context.node_config.get("shard")
-    if not path and context.run_config.get("shards"):
-        path = f"{context.run_config['shards']}/shard-{context.node_config.get('partition-id')}.npz"
+    node, run = context.node_config, context.run_config
+    path: Any = node.get("shard")
+    if not path and run.get("shards"):
+        path = f"{run['shards']}/shard-{node.get('partition-id')}.npz"
     if not path or not Path(str(path)).expanduser().exists():
         raise UserError('This SuperNode has no shard; add shard="/path/shard-0.npz" to its --node-config.')
-    held, model = _read(Path(str(path)).expanduser()), str(context.run_config.get("model", "mlp"))
+    held, model = _read(Path(str(path)).expanduser()), str(run.get("model", "mlp"))
     return Shard(held["x"], held["y"], int(held["classes"]), model, unit=float(held["unit"]))
 
 
@@ -96,23 +94,11 @@ class Splits:
         self.program = program(model, self.held["holdout.x"].shape[1], self.classes)
 
     def first(self) -> ArrayRecord:
-        """The first model.
-
-        Returns:
-            One array.
-        """
+        """The first model, in one array."""
         return one_array(self.program.start(self.seed))
 
     def evaluate(self, server_round: int, arrays: ArrayRecord) -> MetricRecord:
-        """`evaluate_fn` of a Strategy's `start`.
-
-        Args:
-            server_round: Its number.
-            arrays: The model.
-
-        Returns:
-            Scores of the hold-out; those of other splits as `split/score`.
-        """
+        """`evaluate_fn` of a Strategy's `start`: scores of the hold-out; of other splits as `split/score`."""
         said: dict[str, Any] = {}
         for name in (each.removesuffix(".x") for each in self.held if each.endswith(".x")):
             prefix = "" if name == "holdout" else f"{name}/"

@@ -60,7 +60,6 @@ def torch_loop_client(
     train: Callable[[Any, LocalTask], Any],
     rows: Callable[[Context], int],
     evaluate: Callable[[Any, Context], Mapping[str, float]] | None = None,
-    probe_loss: Callable[[Any, Context], Any] | None = None,
     device: str = "cpu",
 ) -> ClientApp:
     """A ClientApp around a training loop of your own.
@@ -71,19 +70,17 @@ def torch_loop_client(
         model: `model()` makes the nn.Module.
         train: `train(module, task)` takes `task.steps` steps; `task` has lr, round, seed and the node's
             config as `node`. It returns how many steps there were, or a dictionary of `steps` and numbers of
-            your own; nothing where it iterates over `task`.
+            your own, those of `Measured` among them; nothing where it iterates over `task`.
         rows: `rows(context)` says how much the client counts.
         evaluate: `evaluate(module, context)` returns scores on test rows, and how many those are as
             `num-examples`.
-        probe_loss: `probe_loss(module, context)`, the loss of one batch, always the same within a round, says
-            how fast a step's worth fades.
         device: Torch's.
 
     Returns:
         The app that a pyproject.toml names as `clientapp`.
     """
-    _functions(model=model, train=train, rows=rows, evaluate=evaluate, probe_loss=probe_loss)
-    return client_app(lambda context: LoopTrainer(context, model, device, train, rows, evaluate, probe_loss))
+    _functions(model=model, train=train, rows=rows, evaluate=evaluate)
+    return client_app(lambda context: LoopTrainer(context, model, device, train, rows, evaluate))
 
 
 def torch_arrays(module: Any) -> ArrayRecord:
@@ -134,14 +131,12 @@ class TorchModel(Trainer):
                 f"The server's model has no {missing[0]!r}, and this client's has: run the same at all."
             )
         whole = self.module.state_dict(keep_vars=True)
-        for name, part in arrays.items():
-            numbers = part.numpy()
-            if name in whole and tuple(whole[name].shape) != numbers.shape:
-                here = tuple(whole[name].shape)
+        for name in whole.keys() & {*arrays}:
+            numbers, here = arrays[name].numpy(), tuple(whole[name].shape)
+            if here != numbers.shape:
                 raise UserError(f"The server's {name!r} is {numbers.shape}, and this client's {here}.")
-            if name in whole:
-                with torch.no_grad():
-                    whole[name].copy_(torch.from_numpy(numbers.copy()))
+            with torch.no_grad():
+                whole[name].copy_(torch.from_numpy(numbers.copy()))
         task.correction = self._correction(task)
         # the loader's shuffle and dropout follow from (seed, round, client) alone
         words = np.random.SeedSequence([task.seed, task.draw, task.client])
@@ -158,26 +153,12 @@ class TorchModel(Trainer):
 
     def arrays(self) -> ArrayRecord:
         """What came, as it is now: what this client does not know is left as it was."""
-        whole = self.module.state_dict()
-        return ArrayRecord(
-            {
-                name: Array(_numpy(whole[name]).astype(part.numpy().dtype)) if name in whole else part
-                for name, part in self.came.items()
-            }
-        )
-
-    def probe(self, loss: Callable[[], Any]) -> Any:
-        """A gradient for the reading: buffers and random streams stay as they were."""
-        kept = [(buffer, buffer.clone()) for buffer in self.module.buffers()]
-        self.module.train()
-        with torch.random.fork_rng():
-            torch.manual_seed(self.seed)
-            grads = torch.autograd.grad(loss(), self.trained, allow_unused=True)
-        with torch.no_grad():
-            for buffer, before in kept:
-                buffer.copy_(before)
-        pairs = zip(grads, self.trained, strict=True)
-        return flat([torch.zeros_like(part) if grad is None else grad for grad, part in pairs])
+        now = {
+            name: Array(_numpy(part).astype(self.came[name].numpy().dtype))
+            for name, part in self.module.state_dict().items()
+            if name in self.came
+        }
+        return ArrayRecord({name: now.get(name, part) for name, part in self.came.items()})
 
 
 @dataclass(eq=False)
@@ -187,7 +168,6 @@ class LoopTrainer(TorchModel):
     loop: Callable[[Any, LocalTask], Any]
     count: Callable[[Context], int]
     scores: Callable[[Any, Context], Mapping[str, float]] | None
-    probe_loss: Callable[[Any, Context], Any] | None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -195,20 +175,21 @@ class LoopTrainer(TorchModel):
 
     def train(self, task: LocalTask) -> Mapping[str, float]:
         """The user's function takes the steps; then it is asked what they were."""
-        ask = self.probe_loss
-        before = None if ask is None else self.probe(lambda: ask(self.module, self.context))
         self.module.train()
         started = time.perf_counter()
         answer = self.loop(self.module, task)
-        fields = dict(answer) if isinstance(answer, Mapping) else {"steps": answer}
-        steps = whole_steps(fields.pop("steps", None), task)
+        said = dict(answer) if isinstance(answer, Mapping) else {"steps": answer}
+        answer = said.pop("steps", None)
+        steps = task.done if answer is None else answer  # or the turns of its `for step in task`
+        if isinstance(steps, bool) or int(steps) != steps or not 1 <= steps <= task.steps:
+            raise UserError(
+                f"The training function says it took {answer!r} steps; return how many there were, from 1 to "
+                f"task.steps, here {task.steps}, or loop with `for step in task` and return nothing."
+            )
         if not task.timed:
-            task.took(steps, time.perf_counter() - started)
-        task.done = steps
-        said = {str(name): float(value) for name, value in fields.items()}
-        if ask is None:
-            return said
-        return said | fading(before, self.probe(lambda: ask(self.module, self.context)), steps, task.lr)
+            task.took(int(steps), time.perf_counter() - started)
+        task.done = int(steps)
+        return {str(name): float(value) for name, value in said.items()}
 
     def evaluate(self) -> Mapping[str, float] | None:
         if self.scores is None:
@@ -231,7 +212,12 @@ class TorchTrainer(TorchModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.loader = self.training = batches(self.loader_of(self.context))
+        self.loader = self.training = self.loader_of(self.context)
+        if isinstance(self.loader, Dataset) and not isinstance(self.loader, IterableDataset):
+            raise UserError(
+                f"loader(context) returned a {type(self.loader).__name__}, which gives single rows: return "
+                "batches, DataLoader(dataset, batch_size=32, shuffle=True)."
+            )
         count = self.count(self.context) if callable(self.count) else self.count
         self.rows = torch_rows.count(self.loader) if count is None else int(count)
 
@@ -253,19 +239,30 @@ class TorchTrainer(TorchModel):
                 continue
             loss.backward()
             if first is None:
-                first, before = batch, gradients(self.trained)
+                first, before = batch, gradients([part.grad for part in self.trained], self.trained)
             self._correct(task, anchor)
             optimizer.step()
         if first is None:
             return {}
-        return fading(before, self.probe(lambda: self.loss_of(first)), task.done, task.lr)
+        return fading(before, self._look_back(first), task.done, task.lr)
+
+    def _look_back(self, batch: Any) -> Any:
+        """The gradient of a minibatch for the reading: buffers and random streams stay as they were."""
+        kept = [(buffer, buffer.clone()) for buffer in self.module.buffers()]
+        with torch.random.fork_rng():
+            torch.manual_seed(self.seed)
+            grads = torch.autograd.grad(self.loss_of(batch), self.trained, allow_unused=True)
+        with torch.no_grad():
+            for buffer, before in kept:
+                buffer.copy_(before)
+        return gradients(grads, self.trained)
 
     def _correct(self, task: LocalTask, anchor: Any) -> None:
         """g + mu (y - a) + correction."""
         if not task.mu and task.correction is None:
             return
+        more = task.mu * (flat(self.trained) - anchor)
         with torch.no_grad():
-            more = task.mu * (flat(self.trained) - anchor)
             more = more if task.correction is None else more + self._tensor(task.correction)
             for part, own in zip(self.trained, split_like(more, self.trained), strict=True):
                 part.grad = own if part.grad is None else part.grad + own
@@ -324,9 +321,8 @@ class TorchTrainer(TorchModel):
         loader: Any = self.loader
 
         def draw(some: Any) -> Any:
-            return torch_rows.moved(
-                loader.collate_fn([loader.dataset[int(place)] for place in some]), self.device
-            )
+            rows = [loader.dataset[int(place)] for place in some]
+            return torch_rows.moved(loader.collate_fn(rows), self.device)
 
         summed = torch_rows.private_sum(self.module, self.loss_of, draw, places, present, private)
         return summed.cpu().numpy()
@@ -382,18 +378,10 @@ def split_like(vector: Any, parts: Any) -> list[Any]:
     return [piece.view_as(part).to(part.dtype) for piece, part in zip(pieces, parts, strict=True)]
 
 
-def gradients(parts: Any) -> Any:
-    return flat([torch.zeros_like(part) if part.grad is None else part.grad for part in parts])
-
-
-def batches(source: Any) -> Any:
-    """What a loader function returned; a data set has rows in place of batches (an iterable one may have)."""
-    if isinstance(source, Dataset) and not isinstance(source, IterableDataset):
-        raise UserError(
-            f"loader(context) returned a {type(source).__name__}, which gives single rows: return batches, "
-            "DataLoader(dataset, batch_size=32, shuffle=True)."
-        )
-    return source
+def gradients(grads: Any, parts: Any) -> Any:
+    """One flat vector; 0 where a parameter has none."""
+    pairs = zip(grads, parts, strict=True)
+    return flat([torch.zeros_like(part) if grad is None else grad for grad, part in pairs])
 
 
 def cycle(loader: Any) -> Iterator[Any]:
@@ -404,21 +392,6 @@ def cycle(loader: Any) -> Iterator[Any]:
         for batch in loader:
             batches_left = True
             yield batch
-
-
-def whole_steps(answer: Any, task: LocalTask) -> int:
-    """Of a function that returns nothing, the turns of its `for step in task`."""
-    steps = task.done if answer is None else answer
-    if isinstance(steps, bool) or int(steps) != steps or steps < 1:
-        raise UserError(
-            f"The training function says it took {answer!r} steps; return how many there were, at least 1, "
-            "or loop with `for step in task` and return nothing."
-        )
-    if steps > task.steps:
-        raise UserError(
-            f"The training function took {steps} steps, and {task.steps} were asked for: stop at task.steps."
-        )
-    return int(steps)
 
 
 def _functions(**chosen: Any) -> None:
