@@ -18,15 +18,13 @@ if TYPE_CHECKING:
     from amsfl.core import Remark, UserError
     from amsfl.data import Dataset
     from amsfl.engines.models import Model
-    from amsfl.methods import Arithmetic, Cost, Facts, Method
+    from amsfl.methods import Facts, Method
     from amsfl.planning import Policy
     from amsfl.simulation import Result, resume, run, run_batch
     from amsfl.simulation.estimator import FederatedClassifier, FederatedRegressor
     from amsfl.study.sweep import sweep
 
 __all__ = [
-    "Arithmetic",
-    "Cost",
     "Dataset",
     "Facts",
     "FederatedClassifier",
@@ -46,8 +44,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Arithmetic": "amsfl.methods",
-    "Cost": "amsfl.methods",
     "Dataset": "amsfl.data",
     "Facts": "amsfl.methods",
     "FederatedClassifier": "amsfl.simulation.estimator",

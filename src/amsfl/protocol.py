@@ -2,36 +2,33 @@
 
 A client:
     state = begin(method, LocalState(anchor, server, client, lr))
-    state = first_step(method, state, loss, grad)       the first local step
-    state = local_step(method, state, loss, grad)       each further one
-    state = look_back(state, grad)                      for a reading: the first minibatch once more
+    state = local_step(method, state, grad)       each local step; of the first one loss and grad are kept
+    state = state._replace(last=grad)             for a reading: the first minibatch once more
     upload, client, reading = finish(method, state, steps)
     parts, memory = encode(transmit, key, upload, memory)
 
 The server: decode, settle. Operators only, so vectors may be of numpy, jax or torch. A client's vector is
-flat, or leaves that `layout` maps over; `finish` wants flat ones.
+flat, or a tree of leaves that `each` maps over; `finish` wants flat ones.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import iadd
 from typing import NamedTuple
 
 import numpy as np
 
 from amsfl import combine
-from amsfl.core import Key, Parts, Reading, Total, Transmit, Upload, namespace
+from amsfl.core import Attack, Key, Parts, Reading, Total, Transmit, Upload, namespace
 from amsfl.core.records import Array
-from amsfl.methods import Method, Number, Vector
-from amsfl.methods.arithmetic import average
+from amsfl.methods import Federation, Method, Number, Vector
+from amsfl.methods.base import average
+
+Each = Callable[..., Vector]  # each(f, *vectors): an elementwise f of vectors
 
 
-class VectorLayout(NamedTuple):
-    """A vector's operations: `each(f, *vectors)` applies an elementwise f."""
-
-    each: Callable[..., Vector]
-
-
-FLAT = VectorLayout(lambda f, *vectors: f(*vectors))
+def flat(function: Callable[..., Vector], *vectors: Vector) -> Vector:
+    """An elementwise function of flat vectors."""
+    return function(*vectors)
 
 
 class LocalState(NamedTuple):
@@ -49,58 +46,43 @@ class LocalState(NamedTuple):
     held: tuple[Number, Number] | None = None  # loss and spread of held-back rows at the anchor
 
 
-def begin(method: Method, state: LocalState, layout: VectorLayout = FLAT) -> LocalState:
+def begin(method: Method, state: LocalState, each: Each = flat) -> LocalState:
     """A client before its first step: at the anchor."""
-    if method.arithmetic.momentum is not None:
-        state = state._replace(velocity=layout.each(lambda x: 0 * x, state.anchor))
+    if method.client_momentum is not None:
+        state = state._replace(velocity=each(lambda x: 0 * x, state.anchor))
     return state._replace(x=state.anchor)
 
 
-def first_step(
-    method: Method, state: LocalState, loss: Number, grad: Vector, layout: VectorLayout = FLAT
-) -> LocalState:
-    """The first step: its minibatch is the reading's."""
-    return local_step(method, state._replace(loss=loss, grad=grad), grad, layout)
-
-
-def local_step(method: Method, state: LocalState, grad: Vector, layout: VectorLayout = FLAT) -> LocalState:
+def local_step(method: Method, state: LocalState, grad: Vector, each: Each = flat) -> LocalState:
     """x <- x - lr correct(grad); with momentum, along the velocity in place of the gradient."""
-    lr, momentum = state.lr, method.arithmetic.momentum
+    lr, momentum = state.lr, method.client_momentum
     held = state.x, state.anchor, state.server, state.client
 
     if momentum is not None:
 
         def gathered(v: Vector, g: Vector, *others: Vector) -> Vector:
-            return momentum * v + method.arithmetic.correct(g, *others)
+            return momentum * v + method.correct(g, *others)
 
-        velocity = layout.each(gathered, state.velocity, grad, *held)
-        x = layout.each(lambda x, v: x - lr * v, state.x, velocity)
-        return state._replace(x=x, velocity=velocity)
+        velocity = each(gathered, state.velocity, grad, *held)
+        return state._replace(x=each(lambda x, v: x - lr * v, state.x, velocity), velocity=velocity)
 
     def moved(g: Vector, x: Vector, *others: Vector) -> Vector:
-        return x - lr * method.arithmetic.correct(g, x, *others)
+        return x - lr * method.correct(g, x, *others)
 
-    return state._replace(x=layout.each(moved, grad, *held))
-
-
-def look_back(state: LocalState, grad: Vector) -> LocalState:
-    """The reading's second gradient: of the first minibatch, where the client has come to."""
-    return state._replace(last=grad)
+    return state._replace(x=each(moved, grad, *held))
 
 
 def finish(method: Method, state: LocalState, steps: Number) -> tuple[Upload, Vector, Reading | None]:
     """What goes up, what the client remembers, and the reading where one was taken. Vectors are flat here."""
-    upload, client = method.arithmetic.report(
-        state.x, state.anchor, steps, state.lr, state.server, state.client
-    )
-    if state.last is None or method.private_rows:
+    upload, client = method.report(state.x, state.anchor, steps, state.lr, state.server, state.client)
+    if state.last is None:
         return upload, client, None
     change, nothing = state.last - state.grad, state.loss * float("nan")
     of_gradients = (state.grad * state.grad).sum(), (state.grad * change).sum(), (change * change).sum()
     return upload, client, Reading(state.loss, *of_gradients, *(state.held or (nothing, nothing)))
 
 
-Attackers = Vector | None  # which attack of the method each client makes, from 1; 0: none
+Attackers = Vector | None  # which attack each client makes, from 1; 0: none
 Weighed = dict[str, Vector]  # by link of the rule: how much each client counts after it; {} without a rule
 Draw = Callable[[int], Vector]  # so many standard normal numbers
 
@@ -114,47 +96,30 @@ class CohortWork(NamedTuple):
     attackers: Attackers = None  # of a simulation
     private: tuple[Number, Draw] | None = None  # the largest share of all clients, and the server's noise
     age: Number = 0.0  # moves of the server since this work began, on average
-    history: Vector | None = None  # [n, ...] what the method's rule remembers of them; None: nothing yet
+    history: Vector | None = None  # [n, ...] what the rule remembers of them; None: nothing yet
     total: Upload | None = None  # the uploads' sum, where an engine has it already
-
-
-class Settled(NamedTuple):
-    anchor: Vector
-    server: Vector
-    weighed: Weighed
-    history: Vector | None  # of the cohort's clients
 
 
 def sent_state(method: Method, server: Vector, anchor: Vector) -> Vector:
     """What clients receive of the server state: nothing, or the method's own without an optimizer's."""
-    return method.arithmetic.own_state(server, anchor) if method.cost.vectors_down > 1 else server[:0]
+    return method.own_state(server, anchor) if method.facts.vectors_down > 1 else server[:0]
 
 
-def compares_uploads(method: Method) -> bool:
-    """Whether a cohort's uploads are compared with each other, not just summed."""
-    forged = any(each.forge for each in method.attacks)
-    return method.combine is not None or method.private_clients is not None or forged
-
-
-def remembers(method: Method) -> int:
-    """Numbers that its rule over uploads keeps of every client from round to round."""
-    return 0 if method.combine is None else method.combine.remembers
-
-
-def settle(method: Method, anchor: Vector, server: Vector, cohort: CohortWork) -> Settled:
-    """The next anchor and server state, and what a rule made of the uploads."""
+def settle(
+    federation: Federation, anchor: Vector, server: Vector, cohort: CohortWork
+) -> tuple[Vector, Vector, Weighed, Vector | None]:
+    """The next anchor and server state, how much a rule lets each upload count, and what it remembers."""
     uploads, weights, steps, attackers, private, age, history, total = cohort
-    weighed: Weighed = {}
-    if method.private_clients is not None and private is not None:
-        sent = forge(method, stack_uploads(uploads, weights), weights, steps, attackers)
-        total = method.private_clients.apply(sent, weights, *private)
-    elif compares_uploads(method):
+    method, weighed = federation.method, Weighed()
+    if federation.private_clients is not None and private is not None:
+        sent = forge(federation.attacks, stack_uploads(uploads, weights), weights, steps, attackers)
+        total = federation.private_clients.apply(sent, weights, *private)
+    elif federation.compares_uploads:
         stacked = stack_uploads(uploads, weights)
-        total, weighed, history = combine_uploads(method, stacked, weights, steps, attackers, history)
+        total, weighed, history = combine_uploads(federation, stacked, weights, steps, attackers, history)
     elif total is None:
-        total = sum_uploads(uploads, method.arithmetic.mix(weights, steps))
-    moved = method.arithmetic.aggregate(anchor, Total(*total, age), weights, steps, server)
-    return Settled(*moved, weighed, history)
+        total = sum_uploads(uploads, method.mix(weights, steps))
+    return *method.aggregate(anchor, Total(*total, age), weights, steps, server), weighed, history
 
 
 def weigh_by_age(method: Method, sent: Upload, worth: Number, anchor: Vector, began: Vector | None) -> Upload:
@@ -166,33 +131,35 @@ def weigh_by_age(method: Method, sent: Upload, worth: Number, anchor: Vector, be
 
 
 def combine_uploads(
-    method: Method,
+    federation: Federation,
     uploads: Upload,
     weights: Vector,
     steps: Vector,
     attackers: Attackers = None,
     history: Vector | None = None,
 ) -> tuple[Upload, Weighed, Vector | None]:
-    """What the method's rule makes of stacked uploads [n, ...], how much each counts after each link, and
+    """What the rule makes of stacked uploads [n, ...], how much each counts after each link, and
     what the rule remembers of the clients.
 
     The rule sees every upload as it would enter a plain average, so that it and its weights are all it needs:
     upload_i mix_i / share_i, with shares that sum to 1 (FedNova's are mean steps, FedAvg's deltas); and how
     many mean steps of its client each is.
     """
-    uploads = forge(method, uploads, weights, steps, attackers)
-    share = average(weights, steps)
-    scale = method.arithmetic.mix(weights, steps) / share
+    uploads = forge(federation.attacks, uploads, weights, steps, attackers)
+    share = average(weights)
+    scale = federation.method.mix(weights, steps) / share
     rows = Upload(*(part * scale.reshape(-1, *[1] * (part.ndim - 1)) for part in uploads))
     counts, weighed = share, Weighed()
-    if method.combine is not None:
+    if federation.rule is not None:
         done = scale * steps
-        rows, counts, weighed, history = combine.weighed(method.combine, rows, share, done, history)
+        rows, counts, weighed, history = combine.weighed(federation.rule, rows, share, done, history)
     total = Upload(*((part * counts.reshape(-1, *[1] * (part.ndim - 1))).sum(0) for part in rows))
     return total, weighed, history
 
 
-def forge(method: Method, uploads: Upload, weights: Vector, steps: Vector, attackers: Attackers) -> Upload:
+def forge(
+    attacks: Sequence[Attack], uploads: Upload, weights: Vector, steps: Vector, attackers: Attackers
+) -> Upload:
     """The uploads as they arrive where some clients attack: false mean steps, as many as were asked for."""
     if attackers is None:
         return uploads
@@ -203,7 +170,7 @@ def forge(method: Method, uploads: Upload, weights: Vector, steps: Vector, attac
         if not part.size:
             return part
         honest = part / done
-        for number, attack in enumerate(method.attacks, 1):
+        for number, attack in enumerate(attacks, 1):
             if attack.forge is not None:
                 part = where(
                     (attackers == number)[:, None], done * attack.forge(honest, attackers, weights), part
@@ -270,29 +237,29 @@ def encode_and_decode(
     return decode(transmit, parts), memory
 
 
-def initial_client_state(method: Method, x: Array) -> tuple[Array, Array]:
+def initial_client_state(federation: Federation, x: Array) -> tuple[Array, Array]:
     """A client's state at the start: the method's own, and what it remembers of transmissions."""
-    upload, client = empty_upload(method, x)
-    if method.transmit is None:
+    upload, client = empty_upload(federation.method, x)
+    if federation.transmit is None:
         return client, x[:0]
-    return client, method.transmit.init({"delta": upload.delta, "extra": upload.extra})
+    return client, federation.transmit.init({"delta": upload.delta, "extra": upload.extra})
 
 
 def empty_upload(method: Method, x: Array) -> tuple[Upload, Array]:
     """An upload of nothing as the server has it, for its shapes, and the client state it was made from."""
-    server, client = method.arithmetic.init(x)
-    upload, _ = method.arithmetic.report(x, x, 1, 1.0, sent_state(method, server, x), client)
+    server, client = method.init(x)
+    upload, _ = method.report(x, x, 1, 1.0, sent_state(method, server, x), client)
     return Upload(0 * upload.delta, 0 * upload.extra, upload.delta_sq), client
 
 
-def upload_bytes(method: Method, dim: int) -> float:
+def upload_bytes(method: Method, transmit: Transmit | None, dim: int) -> float:
     """Bytes that a client's vectors take on the way up: what they weigh follows from their shapes."""
-    if method.transmit is None:
-        return float(FLOAT * dim * method.cost.vectors_up)
-    return float(sum(part_bytes(part) for part in empty_parts(method, dim).values()))
+    if transmit is None:
+        return float(FLOAT * dim * method.facts.vectors_up)
+    return float(sum(part_bytes(part) for part in empty_parts(method, transmit, dim).values()))
 
 
-def empty_parts(method: Method, dim: int) -> Parts:
+def empty_parts(method: Method, transmit: Transmit, dim: int) -> Parts:
     """The arrays that a client of this method sends, all of them zero: their names, shapes and types.
 
     A method's states are vectors of the model's length and single numbers. So the length of its second vector
@@ -300,11 +267,10 @@ def empty_parts(method: Method, dim: int) -> Parts:
     """
     one, two = (empty_upload(method, np.zeros(few, np.float32))[0].extra.size for few in (1, 2))
     delta, extra = np.zeros(dim, np.float32), np.zeros(one + (two - one) * (dim - 1), np.float32)
-    upload, transmit = Upload(delta, extra, np.float32(0)), method.transmit
-    memory = delta[:0] if transmit is None else transmit.init({"delta": delta, "extra": extra})
+    memory = transmit.init({"delta": delta, "extra": extra})
     key = np.zeros((), np.uint32), np.zeros((), np.uint32)
     with np.errstate(all="ignore"):
-        return encode(method.transmit, key, upload, memory)[0]
+        return encode(transmit, key, Upload(delta, extra, np.float32(0)), memory)[0]
 
 
 def part_bytes(part: Array) -> int:

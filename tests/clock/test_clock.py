@@ -8,6 +8,7 @@ import pytest
 from amsfl import clock, methods, planning
 from amsfl.cli.plan import read as read_clients
 from amsfl.core import Remark, UserError
+from amsfl.methods.amsfl import Amsfl
 from amsfl.simulation import components
 
 DIM = 10_117  # MLP 122-64-32-5, what the built-in tables are about
@@ -27,7 +28,8 @@ TABLES = {
 def work_of(name: str, dim: int = DIM) -> clock.Overhead:
     """What simulation/setup.py charges for a method."""
     method = methods.make(name)
-    return components.work_of(method, planning.policy(method.facts.policy), dim)
+    policy = planning.policy(method.facts.policy)
+    return components.work_of(methods.Federation(method), policy, dim)
 
 
 @pytest.mark.parametrize("name", clock.BUILT_IN)
@@ -81,7 +83,9 @@ def test_fedcsda_pays_for_its_teacher():
     plain, taught = (clock.costs(profile, work_of(name)) for name in ("fedavg", "fedcsda"))
     np.testing.assert_allclose(taught.step_seconds, plain.step_seconds * 4 / 3)
     np.testing.assert_allclose(taught.comm_seconds, 1.25 * plain.comm_seconds + 8 / 3 * profile.step_seconds)
-    job = components.work_of(methods.make("fedcsda"), planning.policy("fixed"), DIM, batch=256)
+    job = components.work_of(
+        methods.Federation(methods.make("fedcsda")), planning.policy("fixed"), DIM, batch=256
+    )
     small = clock.costs(profile, job).comm_seconds
     np.testing.assert_allclose(small, 1.25 * plain.comm_seconds + 2 / 3 * profile.step_seconds)
 
@@ -96,8 +100,13 @@ def test_both_clocks_by_hand():
 def test_bytes_by_hand():
     """100 numbers, 2 down and 1 up with 6 scalars: 800 bytes down, 424 up. At 8 and 0.8 Mbit/s that is
     800 us and 4.24 ms."""
-    two = methods.make("amsfl")._replace(cost=methods.Cost(vectors_down=2, extra_gradients=1.0))
-    job = components.work_of(two, planning.policy("price"), 100)._replace(extra_gradients=0.0)
+
+    class Two(Amsfl):
+        facts = Amsfl.facts._replace(vectors_down=2)
+
+    job = components.work_of(methods.Federation(Two()), planning.policy("price"), 100)._replace(
+        extra_gradients=0.0
+    )
     assert (job.bytes_down, job.bytes_up) == (800, 424)
     profile = clock.Profile("x", *(np.array([v]) for v in (0.1, 0.5, 0.8, 8.0)))
     assert clock.costs(profile, job).comm_seconds[0] == pytest.approx(0.5 + 800e-6 + 4.24e-3)

@@ -180,7 +180,7 @@ def test_against_the_pseudo_code(tmp_path: Path, seed):
 def test_a_group_counts_by_its_shares_and_ages():
     """x+ = x + 0.9 sum_i s_i w_i d_i, shares of all data: two of three clients of 0.2 and 0.3."""
     method = methods.make("fedcompass")
-    mix = method.arithmetic.mix(np.array([0.2, 0.3]), np.array([4.0, 9.0]))
+    mix = method.mix(np.array([0.2, 0.3]), np.array([4.0, 9.0]))
     np.testing.assert_allclose(mix, [0.18, 0.27])
 
 

@@ -16,7 +16,8 @@ import amsfl
 from amsfl import combine, methods, protocol
 from amsfl.combine.rules import between, capped, middle
 from amsfl.core import Combine, Combined, Upload, UserError
-from amsfl.methods.arithmetic import upload
+from amsfl.methods import Federation
+from amsfl.methods.base import upload
 
 FROZEN = Path(__file__).parents[1] / "frozen"
 sys.path.insert(0, str(FROZEN))
@@ -114,13 +115,12 @@ def test_every_sum_of_deltas_takes_a_rule(name):
     method, anchor = methods.make(name), np.zeros(3)
     steps, weights = np.array([1.0, 5.0, 20.0]), np.array([0.5, 0.3, 0.2])
     sent = [upload(t * np.array([0.3, -0.1, 0.2])) for t in steps]
-    server = method.arithmetic.init(anchor)[0]
-    plain, *_ = protocol.settle(
-        method._replace(combine=None), anchor, server, protocol.CohortWork(sent, weights, steps)
-    )
+    server = method.init(anchor)[0]
+    work = protocol.CohortWork(sent, weights, steps)
+    plain, *_ = protocol.settle(Federation(method), anchor, server, work)
     for spec in ("median", "trimmed:1", "clip,krum:1", "cap:0.9"):
-        rule = method._replace(combine=combine.make(spec))
-        found, *_ = protocol.settle(rule, anchor, server, protocol.CohortWork(sent, weights, steps))
+        ruled = Federation(method, rule=combine.make(spec))
+        found, *_ = protocol.settle(ruled, anchor, server, work)
         np.testing.assert_allclose(found / np.abs(found).max(), plain / np.abs(plain).max(), rtol=1e-6)
 
 

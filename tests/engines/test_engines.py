@@ -97,7 +97,7 @@ def test_engines_agree_on_what_is_put_around_a_method(changes):
 def ends(configs, lanes=None, **options):
     """Every trial's model at its end, the jax engine made with these options."""
     setup = assemble(configs)
-    engine = JaxEngine(setup.task, setup.method, BATCH, setup.policy.readings, COHORT, **options)
+    engine = JaxEngine(setup.task, setup.federation, BATCH, setup.policy.readings, COHORT, **options)
     if lanes:
         engine.cpu, engine.lanes = False, lanes  # as on a GPU: trials share waves
     with precision(configs[0]):
@@ -368,7 +368,7 @@ def test_dense_gradients_against_plain_products(sizes):
 
 def test_rows_are_held_once(digits):
     """A CPU's jax takes the task's own memory; a copy would double what the data need."""
-    engine = JaxEngine(job(digits), methods.make("fedavg"), BATCH)
+    engine = JaxEngine(job(digits), methods.Federation(methods.make("fedavg")), BATCH)
     (part,) = engine.rows[0].x.addressable_shards
     assert part.data.unsafe_buffer_pointer() == engine.task.x.ctypes.data
 

@@ -1,11 +1,12 @@
 """Methods that differ in their numbers only share their compiled programs."""
 
-import numpy as np
+import jax
 import pytest
 from federation_small import SMALL, own_data
 
 from amsfl import methods
-from amsfl.methods import Arithmetic, Method
+from amsfl.engines.jax_engine import as_arguments
+from amsfl.methods import Method
 from amsfl.settings.custom import CustomParts
 from amsfl.simulation import make_config
 from amsfl.simulation.rounds import begin, together
@@ -43,25 +44,22 @@ def test_other_numbers_give_the_same_programs(name, one, other):
     """The compiler is given the same text, so its cache has the answer."""
     one, other = (engine_of(methods.make(name, options)) for options in (one, other))
     assert lowered(one) == lowered(other)
-    assert not np.array_equal(one.engine.numbers, other.engine.numbers)
+    assert jax.tree.leaves(one.engine.method) != jax.tree.leaves(other.engine.method)
 
 
-def test_numbers_of_what_is_put_around_a_method_are_declared_with_its_own():
-    """FedProx within FedExP, and an optimizer over FedDyn: built again, they compute with the new ones."""
-    wrapped = methods.make("fedprox", {"mu": 0.3}, extrapolation=4.0).arithmetic
-    assert wrapped.numbers == (4.0, 0.3)
-    assert wrapped.with_numbers([4.0, 0.5]).correct(1.0, 3.0, 1.0, 0.0, 0.0) == 1 + 0.5 * 2
-    over = methods.optimize(methods.make("feddyn"), methods.server_optimizer("momentum:0.7")).arithmetic
-    assert over.numbers == (0.7, 0.1)
-    assert over.with_numbers([0.5, 0.2]).numbers == (0.5, 0.2)
+def test_numbers_of_what_is_put_around_a_method_are_arguments_with_its_own():
+    """FedProx within FedExP, and an optimizer over FedDyn: with other numbers they compute with those."""
+    wrapped = methods.make("fedprox", {"mu": 0.3}, extrapolation=4.0)
+    as_arguments(wrapped)
+    assert sorted(jax.tree.leaves(wrapped)) == [0.3, 4.0]
+    fresh = jax.tree.map(lambda number: number + 0.2, wrapped)
+    assert fresh.correct(1.0, 3.0, 1.0, 0.0, 0.0) == 1 + 0.5 * 2 and fresh.cap == 4.2
+    over = methods.optimize(methods.make("feddyn"), methods.server_optimizer("momentum:0.7"))
+    as_arguments(over)
+    assert sorted(jax.tree.leaves(over)) == [0.1, 0.7]
 
 
-def test_a_method_that_declares_no_numbers_is_as_it_was_made():
-    def mine(rate: float) -> Method:
-        def aggregate(anchor, total, weights, steps, server):
-            return anchor + rate * total.delta, server
-
-        return Method("mine", Arithmetic(aggregate=aggregate))
-
-    method = mine(0.25)
-    assert method.arithmetic.numbers == () and method.with_numbers([]) == method
+def test_what_a_method_branches_on_is_no_argument():
+    method = methods.make("amsfl", {"judge": 0.0})
+    as_arguments(method)
+    assert len(jax.tree.leaves(method)) == 2 and not jax.tree.map(lambda number: number, method).judges

@@ -5,9 +5,9 @@ import pytest
 
 from amsfl import methods, sampling
 from amsfl.core import UserError
-from amsfl.methods.client_momentum import plain_steps
+from amsfl.methods.changes import plain_steps
 from amsfl.planning.planner import steps_of
-from amsfl.protocol import LocalState, begin, first_step, local_step
+from amsfl.protocol import LocalState, begin, local_step
 from amsfl.settings.parse import make_config
 
 OTHERS = ("fedavg", "fednova", "feddyn")  # that have the same momentum
@@ -44,9 +44,8 @@ def test_momentum_is_the_plain_loop() -> None:
     method = methods.with_momentum(methods.make("fedprox", {"mu": 0.3}), m, d)
     state = begin(method, LocalState(start, start[:0], start[:0], lr))
     y, v = start.copy(), np.zeros(3)
-    for step in range(7):
-        loss, grad = 0.5 * (a * state.x**2).sum(), a * state.x
-        state = local_step(method, state, grad) if step else first_step(method, state, loss, grad)
+    for _ in range(7):
+        state = local_step(method, state, a * state.x)
         v = m * v + a * y + 0.3 * (y - start) + d * y
         y = y - lr * v
         np.testing.assert_allclose(state.x, y, rtol=1e-12)
@@ -65,9 +64,9 @@ def test_scaffold_counts_plain_steps_of_momentum() -> None:
     """Along a constant gradient g the control variate of a client is g itself, whatever the momentum."""
     method, x = methods.with_momentum(methods.make("scaffold"), 0.9, 0.0), np.zeros(2)
     state, g = begin(method, LocalState(x, x, x, 0.1)), np.array([1.0, -2.0])
-    for step in range(5):
-        state = local_step(method, state, g) if step else first_step(method, state, 1.0, g)
-    fresh = method.arithmetic.report(state.x, x, 5, 0.1, x, x)[1]
+    for _ in range(5):
+        state = local_step(method, state, g)
+    fresh = method.report(state.x, x, 5, 0.1, x, x)[1]
     np.testing.assert_allclose(fresh, g)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from amsfl import protocol
-from amsfl.methods import Method
+from amsfl.methods import Federation, Method
 
 Vector = Any
 
@@ -49,7 +49,7 @@ def drive(
     method: Method, clients: Clients, x: Vector, rounds: list[tuple[list[int], list[int]]], lr: float
 ) -> tuple[Vector, Vector, list[Vector]]:
     """Rounds of (cohort, steps) with one of our methods; final anchor, server state, client states."""
-    server, first = method.arithmetic.init(x)
+    server, first = method.init(x)
     states = [first.copy() for _ in clients.weights]
     for cohort, steps in rounds:
         uploads, t = [], np.array(steps, float)
@@ -61,7 +61,7 @@ def drive(
             upload, states[i], _ = protocol.finish(method, local, count)
             uploads.append(upload)
         work = protocol.CohortWork(uploads, clients.weights[cohort], t)
-        x, server = protocol.settle(method, x, server, work)[:2]
+        x, server = protocol.settle(Federation(method), x, server, work)[:2]
     return x, server, states
 
 

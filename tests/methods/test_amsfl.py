@@ -7,7 +7,7 @@ from quadratics import PLAIN, drive, line, random_clients
 
 import amsfl
 from amsfl.core import Total, Verdict
-from amsfl.methods import make
+from amsfl.methods import Method, make
 from amsfl.methods.amsfl import split
 
 ONE = np.ones(1)
@@ -16,13 +16,13 @@ ONE = np.ones(1)
 def moved(method, anchor, server, delta, age=0.0):
     """The anchor, the model and the state after a round whose mean delta, from work of this age, is given."""
     total = Total(np.array(delta, float), anchor[:0], 1.0, age)
-    anchor, server = method.arithmetic.aggregate(anchor, total, ONE, ONE, server)
-    return anchor, method.arithmetic.model(anchor, server), server
+    anchor, server = method.aggregate(anchor, total, ONE, ONE, server)
+    return anchor, method.model(anchor, server), server
 
 
 def after(method, deltas, x):
     anchor = model = np.array(x, float)
-    server = method.arithmetic.init(anchor)[0]
+    server = method.init(anchor)[0]
     for delta in deltas:
         anchor, model, server = moved(method, anchor, server, delta)
     return anchor, model, server
@@ -36,7 +36,7 @@ def test_balance_by_hand():
     step = even * (-1 / 4 + 3 / (4 * 2**0.5) * 1.5)
     method, rounds = make("amsfl"), [([0, 1], [1, 2])]
     anchor, server, _ = drive(method, clients, np.array([2.0]), rounds, lr=0.5)
-    assert method.arithmetic.model(anchor, server) == pytest.approx([2 + step])
+    assert method.model(anchor, server) == pytest.approx([2 + step])
     assert anchor == pytest.approx([2 + 1.25 * step])
 
 
@@ -79,18 +79,18 @@ def test_every_verdict_by_hand():
     """Anchors 0, 5/4, 11/4; the last work began from 5/4. At first the best is the first."""
     method = make("amsfl")
     anchor, model, server = after(method, [[1.0]] * 2, [0.0])
-    revise = method.arithmetic.revise
+    revise = method.revise
     kept, same = revise(anchor, server, Verdict.NONE)
     assert kept == anchor and np.array_equal(same, server)
     kept, better = revise(anchor, server, Verdict.BETTER)
-    assert kept == anchor and method.arithmetic.model(kept, better) == model
+    assert kept == anchor and method.model(kept, better) == model
     for state, verdict, where in (
         (server, Verdict.BACK, 0.0),
         (better, Verdict.BACK, 1.25),
         (better, Verdict.RESTART, 0.0),
     ):
         back, left = revise(anchor, state, verdict)
-        assert back == where == method.arithmetic.model(back, left)
+        assert back == where == method.model(back, left)
         assert split(left, 1)._asdict() | {"sent": 0} == {
             "x": where, "best": where, "sent": 0, "first": 0.0, "run": 0.0
         }  # fmt: skip
@@ -101,7 +101,10 @@ def test_every_verdict_by_hand():
 @pytest.mark.parametrize("engine", ["loop", "jax"])
 def test_without_its_parts_it_is_fedavg_with_planned_steps(engine):
     """The same plans, seconds and models, cooling rate and all, where rows and speeds differ."""
-    bare = make("fedavg")._replace(facts=make("amsfl").facts, cost=make("amsfl").cost)
+
+    class Bare(Method):
+        facts = make("amsfl").facts
+
     common = SMALL | {
         "dataset": own_data(),
         "profile": "wild",
@@ -111,7 +114,7 @@ def test_without_its_parts_it_is_fedavg_with_planned_steps(engine):
     }
     common |= {"engine": engine, "clients": 4}
     ours = amsfl.run(**common | {"method": "amsfl"}, options=PLAIN)
-    theirs = amsfl.run(**common | {"method": bare})
+    theirs = amsfl.run(**common | {"method": Bare()})
     assert [each.steps for each in ours.rounds] == [each.steps for each in theirs.rounds]
     assert all(len(set(each.steps)) > 1 for each in ours.rounds)
     assert ours.summary.virtual_seconds == theirs.summary.virtual_seconds

@@ -10,7 +10,8 @@ from quadratics import OPTIONS, PAPER, PLAIN, drive, line, paper_fedavg, random_
 import amsfl
 from amsfl import protocol
 from amsfl.core import Total, UserError
-from amsfl.methods import METHODS, extrapolate, make, optimize, server_optimizer
+from amsfl.methods import METHODS, make, optimize, server_optimizer
+from amsfl.methods.changes import Extrapolated
 
 # Two clients on a line, F_i = (w - m_i)^2 / 2 with m = (0, 4), weights (1/4, 3/4), x = 2, lr = 1/2,
 # steps (1, 2). Client 0: 2 -> 1, d_0 = -1. Client 1: 2 -> 3 -> 3.5, d_1 = 3/2.
@@ -75,21 +76,21 @@ def test_fedcsda_teacher_by_hand():
 
 def test_extrapolation_by_hand():
     """sum w d^2 = 1/4 + 3/4 * 9/4 = 1.9375; mean d = 0.875; s = 1.9375 / (2 * 0.765625) = 1.26531."""
-    x, _, _ = drive(extrapolate(make("fedavg")), TWO, np.array([2.0]), [ROUND], lr=0.5)
+    x, _, _ = drive(Extrapolated(make("fedavg")), TWO, np.array([2.0]), [ROUND], lr=0.5)
     assert x == pytest.approx([2 + 0.875 * 1.9375 / 1.53125])
-    capped, _, _ = drive(extrapolate(make("fedavg"), cap=1.1), TWO, np.array([2.0]), [ROUND], lr=0.5)
+    capped, _, _ = drive(Extrapolated(make("fedavg"), cap=1.1), TWO, np.array([2.0]), [ROUND], lr=0.5)
     assert capped == pytest.approx([2 + 0.875 * 1.1])
 
 
 def test_extrapolation_knows_no_scale_and_leaves_what_rests():
     """FedNova with equal steps mixes by w/t; its FedExP step must still be FedAvg's."""
     ours, theirs = (
-        drive(extrapolate(make(name)), TWO, np.array([2.0]), [([0, 1], [3, 3])], lr=0.1)[0]
+        drive(Extrapolated(make(name)), TWO, np.array([2.0]), [([0, 1], [3, 3])], lr=0.1)[0]
         for name in ("fedavg", "fednova")
     )
     assert ours == pytest.approx(theirs)
     still = Total(np.zeros(2), np.zeros(0), np.float64(0))
-    aggregate = extrapolate(make("fedavg")).arithmetic.aggregate
+    aggregate = Extrapolated(make("fedavg")).arithmetic.aggregate
     assert np.array_equal(aggregate(np.ones(2), still, np.ones(1), np.ones(1), np.zeros(0))[0], np.ones(2))
 
 
@@ -212,12 +213,12 @@ def test_functions_run_on_torch_tensors(name):
 
     def once(wrap):
         a, b, grad = wrap(x), wrap(y), wrap(g)
-        server, client = method.arithmetic.init(a)
-        corrected = method.arithmetic.correct(grad, b, a, server, client)
-        sent, client = method.arithmetic.report(b, a, 3.0, 0.1, server, client)
+        server, client = method.init(a)
+        corrected = method.correct(grad, b, a, server, client)
+        sent, client = method.report(b, a, 3.0, 0.1, server, client)
         weights, steps = wrap(np.array([0.2, 0.3])), wrap(np.array([3.0, 1.0]))
-        total = Total(*(method.arithmetic.mix(weights, steps)[0] * part for part in sent))
-        return [corrected, *sent, client, *method.arithmetic.aggregate(a, total, weights, steps, server)]
+        total = Total(*(method.mix(weights, steps)[0] * part for part in sent))
+        return [corrected, *sent, client, *method.aggregate(a, total, weights, steps, server)]
 
     for ours, theirs in zip(once(lambda v: v), once(torch.tensor), strict=True):
         np.testing.assert_allclose(ours, theirs.numpy(), rtol=0, atol=1e-14)
@@ -237,12 +238,13 @@ def test_unknown_names_raise_user_errors():
 
 def test_costs_are_declared():
     """Two vectors each way for SCAFFOLD's control variates, one gradient more for AMSFL's reading."""
-    costs = {name: make(name) for name in METHODS.table}
-    assert costs["scaffold"].cost[:2] == (2, 2)
-    assert costs["amsfl"].cost.extra_gradients == 1 and costs["amsfl"].facts.readings
-    assert costs["fedcsda"].cost.vectors_down == 2
-    assert "reading of the name" in costs["fedcsda"].facts.note
-    assert all(method.facts.title for method in costs.values())
+    facts = {name: make(name).facts for name in METHODS.table}
+    assert (facts["scaffold"].vectors_down, facts["scaffold"].vectors_up) == (2, 2)
+    assert facts["amsfl"].extra_gradients == 1 and facts["amsfl"].readings
+    assert facts["fedcsda"].vectors_down == 2
+    assert "reading of the name" in facts["fedcsda"].note
+    assert all(each.title for each in facts.values())
+    assert [each.name for each in facts.values()] == list(METHODS.table)
 
 
 def test_adam_over_scaffold_keeps_both_states():
@@ -271,19 +273,21 @@ def test_adam_over_scaffold_keeps_both_states():
 
 def test_invalid_server_optimizers():
     from amsfl.simulation import CustomParts, make_config
-    from amsfl.simulation.components import method_of
+    from amsfl.simulation.components import federation_of
 
     for name in ("fedadam", "fedavgm", "fedyogi"):
         with pytest.raises(UserError, match=r"server of .* has a step of its own"):
-            method_of(make_config({"method": name, "server_optimizer": "adam"}), CustomParts())
+            federation_of(make_config({"method": name, "server_optimizer": "adam"}), CustomParts())
     with pytest.raises(UserError, match="2 server optimizers"):
-        method_of(make_config({"method": "fedavg", "server_optimizer": "adam,yogi"}), CustomParts())
+        federation_of(make_config({"method": "fedavg", "server_optimizer": "adam,yogi"}), CustomParts())
     with pytest.raises(UserError, match="Unknown server optimizer 'sgd'"):
-        method_of(make_config({"method": "fedavg", "server_optimizer": "sgd"}), CustomParts())
+        federation_of(make_config({"method": "fedavg", "server_optimizer": "sgd"}), CustomParts())
     with pytest.raises(UserError, match="server of AMSFL has a step of its own"):
-        method_of(make_config({"method": "amsfl", "server_optimizer": "yogi"}), CustomParts())
-    planned = method_of(make_config({"method": "amsfl-steps", "server_optimizer": "yogi"}), CustomParts())
-    assert planned.facts.policy == "price" and planned.arithmetic.init(np.zeros(3))[0].size == 6
+        federation_of(make_config({"method": "amsfl", "server_optimizer": "yogi"}), CustomParts())
+    planned = federation_of(
+        make_config({"method": "amsfl-steps", "server_optimizer": "yogi"}), CustomParts()
+    ).method
+    assert planned.facts.policy == "price" and planned.init(np.zeros(3))[0].size == 6
 
 
 def test_a_server_optimizer_in_both_engines():

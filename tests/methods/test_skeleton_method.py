@@ -9,8 +9,8 @@ from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl import methods
-from amsfl.methods import arithmetic
-from amsfl.methods.arithmetic import upload
+from amsfl.methods import base
+from amsfl.methods.base import upload
 
 FILE = Path(__file__).parents[2] / "docs" / "skeleton_method.py"
 
@@ -20,17 +20,17 @@ def skeleton():
     spec = importlib.util.spec_from_file_location("skeleton_method", FILE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.skeleton
+    return module.Skeleton
 
 
 def test_by_hand(skeleton):
     """beta = 1/2: v1 = d1 and x1 = x0 + d1; v2 = d1/2 + d2 and x2 = x1 + d1/2 + d2."""
     method = skeleton(beta=0.5)
-    x, (server, client) = np.array([1.0, 2.0]), method.arithmetic.init(np.array([1.0, 2.0]))
+    x, (server, client) = np.array([1.0, 2.0]), method.init(np.array([1.0, 2.0]))
     one, two, weights, steps = np.array([4.0, 0.0]), np.array([1.0, -1.0]), np.ones(1), np.ones(1)
-    x, server = method.arithmetic.aggregate(x, upload(one), weights, steps, server)
+    x, server = method.aggregate(x, upload(one), weights, steps, server)
     assert x.tolist() == [5, 2] and client.size == 0
-    x, server = method.arithmetic.aggregate(x, upload(two), weights, steps, server)
+    x, server = method.aggregate(x, upload(two), weights, steps, server)
     assert x.tolist() == [8, 1] and server.tolist() == [3, -1]
 
 
@@ -48,5 +48,5 @@ def test_one_row_in_the_table_is_enough_to_run(skeleton, monkeypatch):
 
 
 def test_few_lines_to_read():
-    files = [FILE, Path(arithmetic.__file__)]
+    files = [FILE, Path(base.__file__)]
     assert sum(len(file.read_text().splitlines()) for file in files) < 220

@@ -37,8 +37,9 @@ def reading(size: int = 5, seed: int = 0) -> Reading:
 
 def context_of(rule="", weights=WEIGHTS, rows=np.inf, **settings):
     config = make_config(settings)
-    method = methods.make(config.method, config.options)._replace(combine=combine.make(rule))
-    return planner_context(config, method, policy_of(config, method), weights, rows)
+    method = methods.make(config.method, config.options)
+    policy = policy_of(config, method)
+    return planner_context(config, method, policy, weights, rows, rule=combine.make(rule))
 
 
 def after(rounds: int, cohort=ALL, **settings):

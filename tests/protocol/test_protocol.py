@@ -6,7 +6,7 @@ from federation_small import own_data
 
 from amsfl import methods, protocol
 from amsfl.core import Reading
-from amsfl.methods.operators import clip, least
+from amsfl.methods.base import clip, least
 from amsfl.simulation import CustomParts, make_config
 from amsfl.simulation.setup import assemble
 
@@ -23,10 +23,10 @@ def worked(method, grads, last=None, held=None):
     """A client that began at 0 and stepped at rate 1/2 along these gradients, the first of loss 0.7."""
     x = np.zeros(2)
     state = protocol.begin(method, protocol.LocalState(x, x[:0], x[:0], 0.5, held=held))
-    state = protocol.first_step(method, state, 0.7, np.array(grads[0]))
-    for grad in grads[1:]:
+    state = state._replace(loss=0.7, grad=np.array(grads[0]))
+    for grad in grads:
         state = protocol.local_step(method, state, np.array(grad))
-    state = state if last is None else protocol.look_back(state, np.array(last))
+    state = state if last is None else state._replace(last=np.array(last))
     return protocol.finish(method, state, float(len(grads)))
 
 
@@ -40,14 +40,12 @@ def test_a_clients_round_by_hand():
 
 
 def test_without_a_reading_the_server_sees_the_upload():
-    """No second look, or private rows: what is sent is d alone. Nobody holds rows back: NaN."""
+    """No second look: what is sent is d alone. Nobody holds rows back: NaN."""
     amsfl = methods.make("amsfl")
     upload, _, nothing = worked(amsfl, [[3.0, 4.0]])
     assert nothing is None
     seen = protocol.measured(None, upload.delta, np.array([-2.0, 0.0]))
     assert seen[:4] == (0, 0, 0, 0) and np.isnan(seen[4:6]).all() and seen[6:] == (6.25, 3)
-    private = amsfl._replace(private_rows=object())
-    assert worked(private, [[3.0, 4.0]], [1.0, 4.0], (0.9, 0.2))[2] is None
     reading = worked(amsfl, [[3.0, 4.0]], [1.0, 4.0])[2]
     assert np.isnan([reading.held_loss, reading.spread]).all() and reading.grad_sq == 25
 

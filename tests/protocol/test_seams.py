@@ -11,7 +11,8 @@ import amsfl
 from amsfl import combine, methods, protocol, sampling, transmit
 from amsfl.combine import median
 from amsfl.core import Combine, Combined, Transmit, Upload, UserError
-from amsfl.methods.arithmetic import upload
+from amsfl.methods import Federation
+from amsfl.methods.base import upload
 
 KEY = sampling.stream(*map(sampling.words, (3, 1, 4)))
 
@@ -77,8 +78,8 @@ def test_bytes_are_those_of_what_travels():
         "topk:0.1,q8": 4048 + 1012 + 4,
     }.items():
         for name, times in (("fedavg", 1), ("scaffold", 2)):
-            method = methods.make(name)._replace(transmit=transmit.make(spec))
-            assert protocol.upload_bytes(method, 10_117) == times * expected
+            sent = protocol.upload_bytes(methods.make(name), transmit.make(spec), 10_117)
+            assert sent == times * expected
 
 
 @pytest.mark.parametrize("spec", ["topk:0.2", "q8", "topk:0.2,q8"])
@@ -130,10 +131,10 @@ def test_a_rule_sees_what_would_be_averaged():
     weights, steps, anchor = np.array([0.5, 0.2, 0.1]), np.array([1.0, 7.0, 3.0]), rng.normal(size=5)
     for name in ("fedavg", "fednova", "amsfl", "feddyn"):
         method = methods.make(name)
-        server = method.arithmetic.init(anchor)[0]
-        plain = protocol.settle(method, anchor, server, protocol.CohortWork(uploads, weights, steps))
-        ruled = protocol.settle(
-            method._replace(combine=nothing), anchor, server, protocol.CohortWork(uploads, weights, steps)
+        server = method.init(anchor)[0]
+        plain, ruled = (
+            protocol.settle(federation, anchor, server, protocol.CohortWork(uploads, weights, steps))
+            for federation in (Federation(method), Federation(method, rule=nothing))
         )
         np.testing.assert_allclose(ruled[0], plain[0], rtol=1e-12)
 

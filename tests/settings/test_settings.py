@@ -13,7 +13,7 @@ from amsfl.cli.app import parameters
 from amsfl.cli.flags import flag
 from amsfl.cli.studies import NOT_OF_STUDIES
 from amsfl.core import Remark, UserError
-from amsfl.methods import make
+from amsfl.methods import Federation, make
 from amsfl.planning.planner import policy_of
 from amsfl.settings.checks import chosen_round_end, remarks
 from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Training, marked
@@ -117,7 +117,8 @@ def test_steps_beyond_a_thousand_are_run():
 def remarked(settings):
     config = make_config(settings)
     method = make(config.method, config.options)
-    return list(remarks(config, method, policy_of(config, method), 5, chosen_round_end(config, method, 5)))
+    end = chosen_round_end(config, method, 5)
+    return list(remarks(config, Federation(method), policy_of(config, method), 5, end))
 
 
 @pytest.mark.parametrize(

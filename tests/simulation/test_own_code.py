@@ -16,23 +16,23 @@ from amsfl.engines.models import Model
 SMALL = {"data": "digits", "rounds": 1, "progress": False, "engine": "loop", "method": "fedavg"}
 MINE = """
 from amsfl.core import Combine
-from amsfl.methods import Arithmetic, Method
+from amsfl.methods import Facts, Method
 
-def short():
-    def correct(grad, x, anchor):
+class short(Method):
+    facts = Facts("short")
+    def correct(self, grad, x, anchor):
         return grad
-    return Method("short", Arithmetic(correct=correct))
 
-def wrong():
-    def aggregate(anchor, total, weights, steps, server):
+class wrong(Method):
+    facts = Facts("wrong")
+    def aggregate(self, anchor, total, weights, steps, server):
         return anchor + total.nothing, server
-    return Method("wrong", Arithmetic(aggregate=aggregate))
 
 def one():
     return Combine("one", lambda uploads, weights, steps, history: uploads)
 
-def good():
-    return Method("good")
+class good(Method):
+    facts = Facts("good")
 """
 
 

@@ -7,7 +7,7 @@ import pytest
 import amsfl
 from amsfl.core import UserError
 from amsfl.data import load
-from amsfl.methods import Arithmetic, Method
+from amsfl.methods import Facts, Method
 from amsfl.settings.parse import refuse_recorded_code
 from amsfl.simulation import run_batch
 from amsfl.study import store
@@ -15,7 +15,7 @@ from amsfl.study.settings import study_of
 
 SETTINGS = {"data": "digits", "model": "softmax", "clients": 2, "rounds": 1, "steps": 1, "details": ""}
 SETTINGS |= {"engine": "loop"}
-CODE = "from amsfl.methods import Arithmetic, Method\n\nmine = Method('mine', Arithmetic())\n"
+CODE = "from amsfl.methods import Facts, Method\n\n\nclass mine(Method):\n    facts = Facts('mine')\n"
 
 
 def speeds(file: Path, seconds: float) -> str:
@@ -56,9 +56,15 @@ def test_a_clock_with_another_round_end_is_a_batch_of_its_own() -> None:
 
 
 def test_two_objects_of_one_name_are_not_one_run() -> None:
-    slow = Method("mine", Arithmetic(correct=lambda grad, *_: 0.01 * grad))
+    class Plain(Method):
+        facts = Facts("mine")
+
+    class Slow(Plain):
+        def correct(self, grad, *_):
+            return 0.01 * grad
+
     with pytest.raises(UserError, match="different names"):
-        amsfl.sweep({"method": [Method("mine"), slow]}, **SETTINGS)
+        amsfl.sweep({"method": [Plain(), Slow()]}, **SETTINGS)
 
 
 @pytest.mark.parametrize("changed", ["tmp_own_rule.py", "there.csv"])

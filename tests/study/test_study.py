@@ -223,7 +223,7 @@ def test_a_method_of_the_users_own_goes_by_a_folders_name(tmp_path, monkeypatch)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "mine_for_study.py").write_text(
-        'from amsfl.methods import Method\n\nthing = Method("thing")\n'
+        'from amsfl.methods import Facts, Method\n\n\nclass thing(Method):\n    facts = Facts("thing")\n'
     )
     plan = study.with_changes(study.read_study(study.COMPARE), ["mine_for_study:thing", "fedavg"])
     assert list(plan.methods) == ["mine_for_study.thing", "fedavg"]

@@ -27,7 +27,7 @@ def methods() -> None:
     table = Table("--method", "name", "options", "vectors down/up", "what it does", title="Methods")
     made = {name: methods.make(name) for name in methods.METHODS.table}
     for name, method in made.items():
-        vectors = f"{method.cost.vectors_down}/{method.cost.vectors_up}"
+        vectors = f"{method.facts.vectors_down}/{method.facts.vectors_up}"
         table.add_row(name, plain(method.title), *_about(methods.METHODS, name, vectors))
     console.print(table)
     for method in made.values():

@@ -4,7 +4,7 @@ from amsfl.core import UserError, nearest
 from amsfl.engines import devices
 from amsfl.engines.contract import Engine, Errors, Models, Results, Scores, Work, metrics
 from amsfl.engines.task import Task
-from amsfl.methods import Method
+from amsfl.methods import Federation
 
 ENGINES = ("jax", "loop")
 # of numpy on one core: a client step's calls, arithmetic (flops) a second, and the seconds that jax takes to
@@ -15,21 +15,26 @@ devices.configure()  # here, since building a model or a task already starts jax
 
 
 def make(
-    name: str, task: Task, method: Method, batch: int, readings: bool = False, cohort: int | None = None
+    name: str,
+    task: Task,
+    federation: Federation,
+    batch: int,
+    readings: bool = False,
+    cohort: int | None = None,
 ) -> Engine:
     """An engine by name; `cohort`: clients a round, by which waves are planned (None: all)."""
     if name == "jax":
         from amsfl.engines.jax_engine import JaxEngine
 
-        return JaxEngine(task, method, batch, readings, cohort)
+        return JaxEngine(task, federation, batch, readings, cohort)
     if name == "loop":
         from amsfl.engines.loop_engine import LoopEngine
 
-        return LoopEngine(task, method, batch, readings)
+        return LoopEngine(task, federation, batch, readings)
     raise UserError(f"Unknown engine {name!r}{nearest(name, ENGINES)}.")
 
 
-def by_size(task: Task, method: Method, steps: float, scored: float, batch: int) -> str:
+def by_size(task: Task, federation: Federation, steps: float, scored: float, batch: int) -> str:
     """The engine of a run that names none: loop, where numpy trains sooner than jax compiles.
 
     `steps`: of all clients, at most; `scored`: rows of all evaluations. Neither the machine's pace nor what
@@ -41,7 +46,9 @@ def by_size(task: Task, method: Method, steps: float, scored: float, batch: int)
 
     forward = 2 * task.dim
     seconds = steps * (STEP + 3 * forward * batch / FLOPS) + scored * forward / FLOPS
-    return "loop" if seconds <= COMPILING and takes(task, method) and default_backend() == "cpu" else "jax"
+    return (
+        "loop" if seconds <= COMPILING and takes(task, federation) and default_backend() == "cpu" else "jax"
+    )
 
 
 __all__ = [

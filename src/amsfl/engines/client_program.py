@@ -17,7 +17,7 @@ from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import losses
 from amsfl.engines.contract import Work
 from amsfl.engines.task import Task, flat
-from amsfl.methods import Method
+from amsfl.methods import Federation, Method
 from amsfl.protocol import LocalState
 
 
@@ -151,7 +151,7 @@ def job_tables(task: Task, batch: int, private: bool) -> Callable[[Sequence[Work
 
 def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Tree]]:
     """value_and_grad of the method's objective: f(params, x, y, teacher)."""
-    apply, loss, rule = task.model.apply, task.loss, method.arithmetic.objective
+    apply, loss, rule = task.model.apply, task.loss, method.objective
 
     def objective(params: Tree, x: jax.Array, y: jax.Array, teacher: Tree) -> jax.Array:
         if rule is None:
@@ -162,9 +162,9 @@ def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Tree]
 
 
 def teacher_of(task: Task, method: Method, job: ClientJob) -> Tree:
-    if method.arithmetic.objective is None:
+    if method.objective is None:
         return ()
-    rows = batch_of(job, sampling.PROTOTYPES, method.arithmetic.objective.rows, task.shuffled)
+    rows = batch_of(job, sampling.PROTOTYPES, method.objective.rows, task.shuffled)
     return losses.teach(task.model.apply, task.unravel(job.start.server), *rows)
 
 
@@ -177,11 +177,8 @@ class Walk(NamedTuple):
     slope: Tree
 
 
-LEAVES = protocol.VectorLayout(jax.tree.map)
-
-
 def program(
-    task: Task, method: Method, batch: int, readings: bool, private: Callable[..., Tree] | None = None
+    task: Task, federation: Federation, batch: int, readings: bool, private: Callable[..., Tree] | None = None
 ) -> Callable[[ClientJob, Number], ClientResult]:
     """run(job, longest): one client's round, where no job beside it takes more than `longest` steps;
     `private(params, job, step)` gives its gradients where rows are private.
@@ -191,6 +188,7 @@ def program(
     and move in their own steps only: a bound that they share is worth a tenth of the time against one for
     each. The network's code is here once: three copies of it took twice as long to compile.
     """
+    method = federation.method
     grad = gradient(task, method)
     twice = readings and private is None  # whether the first minibatch is looked at again at the end
 
@@ -215,7 +213,7 @@ def program(
             moving = number < steps
             loss, slope = look(now.x, jnp.where(moving, number, 0) if twice else number)
             at = begun._replace(x=now.x, velocity=now.velocity)
-            then = protocol.local_step(method, at, slope, LEAVES)
+            then = protocol.local_step(method, at, slope, jax.tree.map)
             moved = chosen(moving, (then.x, then.velocity), (now.x, now.velocity))
             return Walk(*moved, *((loss, slope) if twice else now[2:]))
 
@@ -232,7 +230,7 @@ def program(
         first = begun.lr, begun.x  # in place of looks that the first part takes
         now, (loss, slope) = jax.lax.fori_loop(0, 3, part, (Walk(begun.x, begun.velocity, *first), first))
         done = begun._replace(x=now.x, velocity=now.velocity, loss=loss, grad=slope)
-        return protocol.look_back(done, now.slope)
+        return done._replace(last=now.slope)
 
     def held_back(job: ClientJob) -> tuple[jax.Array, jax.Array]:
         """Loss and spread of the rows that the client holds back, at the anchor: a forward pass alone."""
@@ -245,7 +243,7 @@ def program(
         anchor = task.unravel(start.anchor)
         server, client = leaves(start.server, anchor), leaves(start.client, anchor)
         tree = start._replace(anchor=anchor, server=server, client=client)
-        done = walk(job, protocol.begin(method, tree, LEAVES), longest)
+        done = walk(job, protocol.begin(method, tree, jax.tree.map), longest)
         end = start._replace(x=flat(done.x), loss=done.loss)
         if twice:
             end = end._replace(grad=flat(done.grad), last=flat(done.last))
@@ -253,7 +251,7 @@ def program(
         # jobs of 0 steps only fill a wave; their report is discarded but must not divide by zero
         steps = jnp.maximum(job.integers.steps, 1).astype(job.start.anchor.dtype)
         upload, client, reading = protocol.finish(method, end, steps)
-        upload, memory = protocol.encode_and_decode(method.transmit, job.key, upload, job.start.memory)
+        upload, memory = protocol.encode_and_decode(federation.transmit, job.key, upload, job.start.memory)
         fields = job.start.anchor[:0]
         if readings:
             fields = jnp.stack(protocol.measured(reading, upload.delta, job.start.step))

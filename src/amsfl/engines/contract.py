@@ -8,7 +8,7 @@ import numpy as np
 from amsfl.core import Reading, Upload
 from amsfl.core.records import Array, Json
 from amsfl.engines.task import Task
-from amsfl.methods import Method
+from amsfl.methods import Federation
 
 
 class Errors(NamedTuple):
@@ -116,7 +116,7 @@ class Results(NamedTuple):
 
 class Engine(Protocol):
     task: Task
-    method: Method
+    federation: Federation
 
     def work(self, asked: Sequence[Work]) -> list[Results]:
         """What clients do in a round, of as many trials as ask: each as it would come out alone."""

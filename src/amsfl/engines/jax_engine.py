@@ -8,7 +8,8 @@ in one order: neither cores nor the trials beside it change a bit. A GPU takes a
 
 from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from dataclasses import fields, is_dataclass
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -32,7 +33,7 @@ from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.memory import check_fits, lane_bytes, room_for
 from amsfl.engines.task import Task
-from amsfl.methods import Method
+from amsfl.methods import Federation, Method
 from amsfl.portable.network import count_operations
 
 CORES = 2  # that a trial's waves are cut for, however many there are
@@ -56,15 +57,15 @@ class JaxEngine:
     def __init__(
         self,
         task: Task,
-        method: Method,
+        federation: Federation,
         batch: int,
         readings: bool = False,
         cohort: int | None = None,
         workers: int | None = None,
     ):
-        self.task, self.method, self.readings = task, method, readings
+        self.task, self.federation, self.readings = task, federation, readings
         clients = task.shards.size.shape[1]
-        check_fits(task, method, cohort)
+        check_fits(task, federation.method, cohort)
         self.devices = devices.chosen()
         self.cpu = self.devices[0].platform == "cpu"
         self.workers = workers or (devices.cores() if self.cpu else len(self.devices))
@@ -73,12 +74,13 @@ class JaxEngine:
         if self.cpu:
             self.lanes = width(-(-(cohort or clients) // CORES), self.overhead, widest)
         else:
-            self.lanes = room_for(lane_bytes(task, method, batch), LANES)
+            self.lanes = room_for(lane_bytes(task, federation, batch), LANES)
         rows = DeviceRows(task.x, task.y, task.shards.order)
         self.rows = [jax.device_put(rows, device) for device in self.devices]
-        self.numbers = np.array(method.arithmetic.numbers, task.dtype)
-        self._tables = job_tables(task, batch, method.private_rows is not None)
-        program = partial(wave_program, task, method, batch, readings)
+        as_arguments(federation.method)
+        self.method: Method = jax.tree.map(partial(np.asarray, dtype=task.dtype), federation.method)
+        self._tables = job_tables(task, batch, federation.private_rows is not None)
+        program = partial(wave_program, task, federation, batch, readings)
         self._programs = {one_by_one: self._jit(program(one_by_one)) for one_by_one in (False, True)}
         self._compiled = set[Any]()
         self._pool = ThreadPoolExecutor(self.workers)
@@ -141,7 +143,7 @@ class JaxEngine:
             sums = members(wave, owner)
         device = nth % len(self.rows)
         shapes = one_by_one, device, lanes, len(models.anchor), sums.shape
-        return shapes, (self.numbers, self.rows[device], models, state, memory, own, sums)
+        return shapes, (self.method, self.rows[device], models, state, memory, own, sums)
 
     def _run(self, calls: Sequence[tuple[tuple[Any, ...], tuple[Tree, ...]]]) -> list[ClientResult]:
         """All calls, as many at once as there are workers; what was never compiled runs by itself first."""
@@ -176,19 +178,32 @@ class JaxEngine:
         return [jax.tree.map(np.asarray, each) for each in results]
 
 
-def wave_program(task: Task, method: Method, batch: int, readings: bool, one_by_one: bool) -> Program:
-    """wave(numbers, rows, models, state, memory, jobs, sums) -> a ClientResult, [lanes, ...]; uploads are
+@cache
+def _registered(kind: Any) -> None:
+    jax.tree_util.register_dataclass(kind)
+
+
+def as_arguments(method: Any) -> None:
+    """Let jax take a method's numbers as a program's arguments, and those of what is inside of it."""
+    kind: Any = type(method)
+    _registered(kind)
+    for each in fields(method):
+        if is_dataclass(inner := getattr(method, each.name)):
+            as_arguments(inner)
+
+
+def wave_program(task: Task, federation: Federation, batch: int, readings: bool, one_by_one: bool) -> Program:
+    """wave(method, rows, models, state, memory, jobs, sums) -> a ClientResult, [lanes, ...]; uploads are
     sums of `sums` [sums, lanes at most] unless they are wanted one by one.
 
-    A method's declared numbers are an argument, so that another mu is not another program.
+    The method's numbers are arguments, so that another mu is not another program.
     """
-
     private = None
-    if method.private_rows is not None:
-        private = private_gradients.gradient(task, method.private_rows, batch)
+    if federation.private_rows is not None:
+        private = private_gradients.gradient(task, federation.private_rows, batch)
 
     def wave(
-        numbers: Array,
+        method: Method,
         rows: DeviceRows,
         models: Models,
         state: Array,
@@ -196,8 +211,7 @@ def wave_program(task: Task, method: Method, batch: int, readings: bool, one_by_
         jobs: JobTable,
         sums: Array,
     ) -> ClientResult:
-        own = method.with_numbers([numbers[place] for place in range(len(method.arithmetic.numbers))])
-        client = client_program.program(task, own, batch, readings, private)
+        client = client_program.program(task, federation._replace(method=method), batch, readings, private)
         integers, floats, chance = columns(jobs)
         longest = integers.steps.max()
 

@@ -23,15 +23,16 @@ from amsfl.engines.contract import Results, Scores, Work, as_readings, errors
 from amsfl.engines.layers import flips
 from amsfl.engines.models import is_dense
 from amsfl.engines.task import Task
-from amsfl.methods import Method
+from amsfl.methods import Federation, Method
 from amsfl.protocol import LocalState
 
 Layers = list[tuple[Array, Array]]  # weights [inputs, outputs] and biases
 
 
-def takes(task: Task, method: Method) -> bool:
+def takes(task: Task, federation: Federation) -> bool:
     """Whether numpy can: dense layers with ReLU between, one of our losses, no teacher, no private rows."""
-    return is_dense(task.model.layers) and method.arithmetic.objective is None and method.private_rows is None
+    plain = federation.method.objective is None and federation.private_rows is None
+    return plain and is_dense(task.model.layers)
 
 
 class NumpyNetwork:
@@ -140,15 +141,15 @@ class JaxNetwork:
 class LoopEngine:
     """Engine (see contract.Engine). Networks that numpy does not know compute in jax; the rest is to read."""
 
-    def __init__(self, task: Task, method: Method, batch: int, readings: bool = False):
-        self.task, self.method, self.batch, self.readings = task, method, batch, readings
-        self.network: Any = NumpyNetwork(task) if takes(task, method) else JaxNetwork(task, method)
+    def __init__(self, task: Task, federation: Federation, batch: int, readings: bool = False):
+        self.task, self.federation, self.batch, self.readings = task, federation, batch, readings
+        jax_network = partial(JaxNetwork, task, federation.method)
+        self.network: Any = NumpyNetwork(task) if takes(task, federation) else jax_network()
         self._threads = ThreadpoolController()
         self._said, self._private = False, None
-        if method.private_rows is not None:
-            self._private = private_gradients.reference_gradient(
-                task, method.private_rows, batch, JaxNetwork(task, method).each_gradient
-            )
+        if federation.private_rows:
+            each = jax_network().each_gradient
+            self._private = private_gradients.reference_gradient(task, federation.private_rows, batch, each)
 
     def work(self, asked: Sequence[Work]) -> list[Results]:
         with self._undisturbed():
@@ -178,13 +179,13 @@ class LoopEngine:
 
     def _job(self, work: Work, place: int) -> tuple[Upload, Array, Array, tuple[Array, ...]]:
         """One client's round: what it sends, its state and its memory afterwards, and the reading."""
-        method, dtype = self.method, self.task.dtype
+        (method, transmit, *_), dtype = self.federation, self.task.dtype
         trial, who, number = work.trial, int(work.client[place]), int(work.number[place])
         anchor, server, step = (part[work.begin[place]] for part in work.models)
         key = sampling.stream(*map(sampling.words, (self.task.seeds[trial], number, who)))
         teacher: Tree = ()
-        if method.arithmetic.objective is not None:
-            rows = self._rows(trial, who, key, sampling.PROTOTYPES, method.arithmetic.objective.rows)
+        if method.objective is not None:
+            rows = self._rows(trial, who, key, sampling.PROTOTYPES, method.objective.rows)
             teacher = self.network.teach(server, *rows)
 
         def look(x: Array, step: int) -> tuple[Tree, Tree]:
@@ -201,17 +202,18 @@ class LoopEngine:
         steps = int(work.steps[place])
         local = LocalState(anchor, server, work.state[place], dtype(work.lr[place]))
         local = protocol.begin(method, local)
-        local = protocol.first_step(method, local, *look(local.x, 0))
+        loss, grad = look(local.x, 0)
+        local = protocol.local_step(method, local._replace(loss=loss, grad=grad), grad)
         for number_ in range(1, steps):
             local = protocol.local_step(method, local, look(local.x, number_)[1])
-        if self.readings and not method.private_rows:
-            local = protocol.look_back(local, look(local.x, 0)[1])
+        if self.readings and self._private is None:
+            local = local._replace(last=look(local.x, 0)[1])
             if self.task.held_back:
                 local = local._replace(held=self._held_back(anchor, trial, who))
         upload, state, taken = protocol.finish(method, local, dtype(steps))
         memory = work.memory[place]
-        if method.transmit is not None:
-            upload, memory = protocol.encode_and_decode(method.transmit, key, upload, memory)
+        if transmit is not None:
+            upload, memory = protocol.encode_and_decode(transmit, key, upload, memory)
         reading: Reading | tuple[Array, ...] = ()
         if self.readings:
             reading = protocol.measured(taken, upload.delta, step)
@@ -219,7 +221,7 @@ class LoopEngine:
 
     def _say_once(self, where: str) -> None:
         """A judge goes back then; without one the run ends as diverged."""
-        if not self._said and not self.method.judges:
+        if not self._said and not self.federation.method.judges:
             self._said = True
             warnings.warn(where, Remark, stacklevel=2)
 

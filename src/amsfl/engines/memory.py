@@ -11,7 +11,7 @@ from amsfl.core import UserError
 from amsfl.core.records import Array, Tree
 from amsfl.engines.devices import Program
 from amsfl.engines.task import Task
-from amsfl.methods import Method
+from amsfl.methods import Federation, Method
 
 VECTORS = 6  # of a model's size that a client at work has: start, model, change, what it sends and reads
 MEMINFO = Path("/proc/meminfo")
@@ -19,9 +19,7 @@ MEMINFO = Path("/proc/meminfo")
 
 def state_bytes(task: Task, method: Method) -> int:
     """Bytes of client state, which grow with clients x dim x trials (0 for methods without)."""
-    probe: Array = jax.eval_shape(
-        lambda x: method.arithmetic.init(x)[1], jax.ShapeDtypeStruct((task.dim,), task.dtype)
-    )
+    probe: Array = jax.eval_shape(lambda x: method.init(x)[1], jax.ShapeDtypeStruct((task.dim,), task.dtype))
     trials, clients = task.shards.size.shape
     return int(trials * clients * probe.shape[0] * np.dtype(task.dtype).itemsize)
 
@@ -60,7 +58,7 @@ def room_for(each: float, most: int) -> int:
     return int(np.clip(int(stats["bytes_limit"]) // 2 // max(each, 1), 1, most))
 
 
-def lane_bytes(task: Task, method: Method, batch: int) -> int:
+def lane_bytes(task: Task, federation: Federation, batch: int) -> int:
     """What a client that is at work takes: its vectors, and all that a step makes on its way."""
     x = jax.ShapeDtypeStruct((batch, *task.x.shape[1:]), task.dtype)
     y = jax.ShapeDtypeStruct((batch,), task.y.dtype)
@@ -69,7 +67,7 @@ def lane_bytes(task: Task, method: Method, batch: int) -> int:
         return task.loss(task.model.apply(params, x), y).mean()
 
     step = intermediate_bytes(jax.grad(loss), task.shapes, x, y)
-    beside = batch if method.private_rows else 1  # rows whose gradients lie side by side
+    beside = batch if federation.private_rows else 1  # rows whose gradients lie side by side
     numbers = batch * int(np.prod(task.x.shape[1:])) + (VECTORS + beside) * task.dim
     return step + numbers * int(np.dtype(task.dtype).itemsize)
 

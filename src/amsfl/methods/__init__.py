@@ -1,52 +1,51 @@
-"""Federated methods: pure arithmetic on flat vectors, one file each, one table for all."""
+"""Federated methods: dataclasses of numbers with pure functions of flat vectors, and one table for all."""
 
 from collections.abc import Mapping, Sequence
 from inspect import signature
 
 from amsfl.core import Kind, UserError
-from amsfl.methods.amsfl import amsfl, paper, planned_steps
-from amsfl.methods.arithmetic import Arithmetic, Distillation, Number, Vector, tuned
-from amsfl.methods.base import Cost, Facts, Method
-from amsfl.methods.client_momentum import with_momentum
-from amsfl.methods.fedcsda import fedcsda
-from amsfl.methods.known import extrapolate, fedavg, feddyn, fednova, fedprox, scaffold
-from amsfl.methods.late import fedasync, fedbuff, fedcompass
-from amsfl.methods.server_optimizers import (
+from amsfl.methods.amsfl import Amsfl, AmsflPaper, AmsflSteps
+from amsfl.methods.base import Facts, Federation, Method, Number, Vector
+from amsfl.methods.changes import (
+    Adam,
+    Extrapolated,
+    HeavyBall,
     ServerOptimizer,
-    adam,
+    Yogi,
     fedadam,
     fedavgm,
     fedyogi,
-    heavy_ball,
     optimize,
-    yogi,
+    with_momentum,
 )
+from amsfl.methods.known import Distillation, FedAvg, FedCSDA, FedDyn, FedNova, FedProx, Scaffold
+from amsfl.methods.late import FedAsync, FedBuff, FedCompass
 
 METHODS: Kind[Method] = Kind(
     "method",
     Method,
     {
-        "fedavg": fedavg,
-        "fedprox": fedprox,
-        "fednova": fednova,
-        "scaffold": scaffold,
-        "feddyn": feddyn,
-        "fedcsda": fedcsda,
+        "fedavg": FedAvg,
+        "fedprox": FedProx,
+        "fednova": FedNova,
+        "scaffold": Scaffold,
+        "feddyn": FedDyn,
+        "fedcsda": FedCSDA,
         "fedavgm": fedavgm,
         "fedadam": fedadam,
         "fedyogi": fedyogi,
-        "fedasync": fedasync,
-        "fedbuff": fedbuff,
-        "fedcompass": fedcompass,
-        "amsfl": amsfl,
-        "amsfl-steps": planned_steps,
-        "amsfl-paper": paper,
+        "fedasync": FedAsync,
+        "fedbuff": FedBuff,
+        "fedcompass": FedCompass,
+        "amsfl": Amsfl,
+        "amsfl-steps": AmsflSteps,
+        "amsfl-paper": AmsflPaper,
     },
 )
 SERVER_OPTIMIZERS: Kind[ServerOptimizer] = Kind(
     "server optimizer",
     ServerOptimizer,
-    {"momentum": heavy_ball, "adam": adam, "yogi": yogi},
+    {"momentum": HeavyBall, "adam": Adam, "yogi": Yogi},
 )
 
 
@@ -64,7 +63,7 @@ def make(
         The method.
     """
     method = METHODS.of(method_or_name, options)
-    return extrapolate(method, extrapolation) if extrapolation > 1 else method
+    return Extrapolated(method, extrapolation) if extrapolation > 1 else method
 
 
 def options(name: str, chosen: Mapping[str, float]) -> dict[str, float]:
@@ -100,40 +99,18 @@ def server_optimizer(text: str) -> ServerOptimizer | None:
     return SERVER_OPTIMIZERS.chained(text, only_one)
 
 
-def for_own_optimizers(method: Method) -> Method:
-    """The method for clients whose own optimizer moves them; a UserError where it must move them itself.
-
-    Args:
-        method: As it was made.
-
-    Returns:
-        The method in that form.
-    """
-    if method.needs_own_steps:
-        raise UserError(
-            f"{method.title} says itself how a client steps along its gradients, and here clients have an "
-            "optimizer of their own: leave the optimizer out, or use a method that takes the models that "
-            "clients come to, such as fedavg, fednova, fedadam or amsfl."
-        )
-    return method
-
-
 __all__ = [
     "METHODS",
-    "Arithmetic",
-    "Cost",
     "Distillation",
     "Facts",
+    "Federation",
     "Method",
     "Number",
     "ServerOptimizer",
     "Vector",
-    "extrapolate",
-    "for_own_optimizers",
     "make",
     "optimize",
     "options",
     "server_optimizer",
-    "tuned",
     "with_momentum",
 ]

@@ -1,11 +1,13 @@
 """Methods for servers that move before all clients are back: FedAsync, FedBuff, FedCompass."""
 
+from dataclasses import dataclass
+
 from amsfl.core import Total
-from amsfl.methods.arithmetic import Arithmetic, Number, Vector, average, tuned
-from amsfl.methods.base import Facts, Method
+from amsfl.methods.base import Facts, Method, Number, Vector, average
 
 
-def fedasync(alpha: float = 0.6, rho: float = 0.005) -> Method:
+@dataclass(frozen=True)
+class FedAsync(Method):
     """Mix each model that comes in into the server's, the less the older the one it began from.
 
     x+ = (1 - a) x + a y,   a = alpha s(t);   y: SGD on f + rho/2 ||y - x_start||^2
@@ -16,20 +18,19 @@ def fedasync(alpha: float = 0.6, rho: float = 0.005) -> Method:
     fully. They halve alpha late in a run; ours stays.
     """
 
-    def arithmetic(alpha: Number, rho: Number) -> Arithmetic:
-        def correct(grad: Vector, x: Vector, anchor: Vector, server: Vector, client: Vector) -> Vector:
-            return grad + rho * (x - anchor)
+    alpha: Number = 0.6
+    rho: Number = 0.005
+    facts = Facts("fedasync", "FedAsync", stale="model", round_end="buffer:1")
 
-        def mix(weights: Vector, steps: Vector) -> Vector:
-            return alpha * average(weights, steps)
+    def correct(self, grad: Vector, x: Vector, anchor: Vector, server: Vector, client: Vector) -> Vector:
+        return grad + self.rho * (x - anchor)
 
-        return Arithmetic(correct=correct, mix=mix)
-
-    facts = Facts("FedAsync", stale="model", round_end="buffer:1")
-    return Method("fedasync", tuned(arithmetic, alpha, rho), facts=facts)
+    def mix(self, weights: Vector, steps: Vector) -> Vector:
+        return self.alpha * average(weights)
 
 
-def fedbuff(server_lr: float = 1.0) -> Method:
+@dataclass(frozen=True)
+class FedBuff(Method):
     """Clients train without waiting; the server adds the mean of every K changes that come in.
 
     x+ = x + server_lr/K sum_k s(t_k) (y_k - x_start_k)
@@ -39,22 +40,20 @@ def fedbuff(server_lr: float = 1.0) -> Method:
     t counts the server's moves since the client began. Their server may have momentum (`server_optimizer`).
     """
 
-    def arithmetic(server_lr: Number) -> Arithmetic:
-        def mix(weights: Vector, steps: Vector) -> Vector:
-            each = 0 * weights + 1
-            return each / each.sum()
+    server_lr: Number = 1.0
+    facts = Facts("fedbuff", "FedBuff", round_end="buffer")
 
-        def aggregate(
-            anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
-        ) -> tuple[Vector, Vector]:
-            return anchor + server_lr * total.delta, server
+    def mix(self, weights: Vector, steps: Vector) -> Vector:
+        return average(0 * weights + 1)
 
-        return Arithmetic(mix=mix, aggregate=aggregate)
-
-    return Method("fedbuff", tuned(arithmetic, server_lr), facts=Facts("FedBuff", round_end="buffer"))
+    def aggregate(
+        self, anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
+    ) -> tuple[Vector, Vector]:
+        return anchor + self.server_lr * total.delta, server
 
 
-def fedcompass(alpha: float = 0.9) -> Method:
+@dataclass(frozen=True)
+class FedCompass(Method):
     """Clients get the steps by which groups of them arrive together; what comes late is mixed in by its age.
 
     x+ = x + alpha sum_i s(t_i) w_i (y_i - x_start_i)   over a group, and over what came late before it
@@ -67,11 +66,8 @@ def fedcompass(alpha: float = 0.9) -> Method:
     first rounds take all steps there, where ours take the least.
     """
 
-    def arithmetic(alpha: Number) -> Arithmetic:
-        def mix(weights: Vector, steps: Vector) -> Vector:
-            return alpha * weights
+    alpha: Number = 0.9
+    facts = Facts("fedcompass", "FedCompass", round_end="groups", all_clients=True)
 
-        return Arithmetic(mix=mix)
-
-    facts = Facts("FedCompass", round_end="groups", all_clients=True)
-    return Method("fedcompass", tuned(arithmetic, alpha), facts=facts)
+    def mix(self, weights: Vector, steps: Vector) -> Vector:
+        return self.alpha * weights

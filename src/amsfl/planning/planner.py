@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from amsfl.clock import Costs, round_seconds
-from amsfl.core import Plan, Reading, UserError
+from amsfl.core import Combine, Plan, Reading, UserError
 from amsfl.core.algorithm import NUMBERS
 from amsfl.core.records import Json
 from amsfl.methods import Method
@@ -122,12 +122,12 @@ def planner_context(
     weights: Floats,
     rows: Floats | float = np.inf,
     stale: Stale = None,
+    rule: Combine | None = None,
 ) -> PlannerContext:
     """Of a policy; `weights` are all clients' shares of the data, `rows` how many they have."""
     rows_each = np.broadcast_to(np.asarray(rows, float), len(weights))
     passes, steps = NUMBERS.passes * rows_each / config.batch, steps_of(config, rows_each)
-    believed = believing(method.combine)
-    return PlannerContext(config, method, policy, weights, steps, passes, believed, stale, {})
+    return PlannerContext(config, method, policy, weights, steps, passes, believing(rule), stale, {})
 
 
 def steps_of(config: PlanSettings, rows: Any) -> Ints:

@@ -6,7 +6,7 @@
 from typing import NamedTuple
 
 from amsfl.core import Reading
-from amsfl.methods import Method
+from amsfl.methods import Federation
 
 OPEN = "nothing: it is sent as it is"
 NOISED = "clipped rows and noise, counted in epsilon"
@@ -32,15 +32,20 @@ READING = tuple(f"report.{name}" for name in Reading._fields)
 
 
 def leaves(
-    method: Method, readings: bool, private: bool, table: bool, clients: bool = False, holdout: bool = False
+    federation: Federation,
+    readings: bool,
+    private: bool,
+    table: bool,
+    clients: bool = False,
+    holdout: bool = False,
 ) -> list[Leaf]:
-    """The list for a method; `readings`: they are taken; `private`: by record; `table`: data from a file;
+    """The list for a federation; `readings`: they are taken; `private`: by record; `table`: data from a file;
     `clients`: whole clients are kept private; `holdout`: the run scores rows of the clients' own tables."""
     every = "every round"
-    way = f"{DERIVED}; then {method.transmit.name}" if private and method.transmit else ""
+    way = f"{DERIVED}; then {federation.transmit.name}" if private and federation.transmit else ""
     protected = way or (NOISED if private else BY_SERVER if clients else OPEN)
     leaves = [Leaf("delta", "how the model changed", every, protected, ("upload.*",))]
-    if method.cost.vectors_up > 1:
+    if federation.method.facts.vectors_up > 1:
         extra = DERIVED if private else OPEN
         leaves.append(Leaf("extra", "the method's second vector", every, extra, ("upload.*",)))
     if readings and private:

@@ -12,8 +12,7 @@ import numpy as np
 from amsfl import sampling
 from amsfl.clock import RoundEnd
 from amsfl.core import ClientPrivacy, RowPrivacy, Upload, UserError, namespace
-from amsfl.methods import Method
-from amsfl.methods.arithmetic import Vector, average
+from amsfl.methods import Federation, Method, Vector
 from amsfl.planning import Policy
 from amsfl.privacy.accounting import (
     Exposure,
@@ -107,19 +106,21 @@ class Mechanism(NamedTuple):
 
     name: str
     rows: bool  # protects rows, at clients; else whole clients, at the server
-    check: Callable[[PrivacySettings, Method, Policy, RoundEnd], None]  # a UserError: this cannot be private
+    check: Callable[
+        [PrivacySettings, Federation, Policy, RoundEnd], None
+    ]  # a UserError: this cannot be private
     open_ledger: Callable[[PrivacySettings, Policy, Clients], Ledger]
 
 
-def protect_rows(method: Method, clip: float) -> Method:
-    """The method with private steps, if it can do without raw losses and gradients.
+def protect_rows(method: Method, clip: float) -> RowPrivacy:
+    """Private steps of a method that can do without raw losses and gradients.
 
     Args:
         method: As it was made.
         clip: The norm that every row's gradient is cut to.
 
     Returns:
-        The method whose clients take private steps; readings then come from uploads.
+        How its clients step; readings then come from uploads.
     """
     if method.needs_raw_values:
         names = ", ".join(name for name, _ in method.facts.private_options)
@@ -128,8 +129,7 @@ def protect_rows(method: Method, clip: float) -> Method:
             f"{method.title} uses losses or gradients as they are, which would tell of single rows; under "
             f"privacy {way}."
         )
-    cost = method.cost._replace(extra_gradients=0.0) if method.facts.readings else method.cost
-    return method._replace(private_rows=RowPrivacy(clip), cost=cost)
+    return RowPrivacy(clip)
 
 
 def check_settings(settings: PrivacySettings) -> None:
@@ -186,7 +186,7 @@ def pace(ledger: Ledger, taken: Sequence[int], share: float | None) -> Ints | No
     return paced if paced.any() else np.minimum(left, 1)  # no round is empty while anybody may work
 
 
-def check_record(settings: PrivacySettings, method: Method, policy: Policy, end: RoundEnd) -> None:
+def check_record(settings: PrivacySettings, federation: Federation, policy: Policy, end: RoundEnd) -> None:
     check_settings(settings)
     if end.overlap:
         raise UserError(
@@ -231,20 +231,20 @@ def record_ledger(settings: PrivacySettings, policy: Policy, clients: Clients) -
 RECORD_LEVEL = Mechanism("record", True, check_record, record_ledger)
 
 
-def check_client(settings: PrivacySettings, method: Method, policy: Policy, end: RoundEnd) -> None:
+def check_client(settings: PrivacySettings, federation: Federation, policy: Policy, end: RoundEnd) -> None:
     """Whole clients are private only if nothing but their deltas moves the model, each once a round."""
-    name, hint = method.title, "use fedavg, fedprox, fedavgm or fedadam"
-    if method.cost.vectors_up > 1 or method.cost.vectors_down > 1 or method.arithmetic.mix is not average:
+    method, hint = federation.method, "use fedavg, fedprox, fedavgm or fedadam"
+    if max(method.facts.vectors_up, method.facts.vectors_down) > 1 or not method.as_fedavg("mix"):
         raise UserError(
-            f"{name} sends more than a delta, or counts it by what the others did, and nobody knows how much "
-            f"one client then moves the model; to keep whole clients private {hint}."
+            f"{method.title} sends more than a delta, or counts it by what the others did, and nobody knows "
+            f"how much one client then moves the model; to keep whole clients private {hint}."
         )
     if method.facts.readings or policy.readings:
         raise UserError(
             "Clients' readings would reach plans and rates without noise; to keep whole clients private "
             f"{hint} with the policy fixed or fill."
         )
-    if method.combine is not None or settings.extrapolation > 1:
+    if federation.rule is not None or settings.extrapolation > 1:
         raise UserError(
             "How much one client moves a rule over all uploads, or FedExP's length, is not known; to keep "
             "whole clients private leave --robust and --extrapolation out."

@@ -14,7 +14,7 @@ from amsfl.core import UserError, listed, nearest
 from amsfl.core.algorithm import NUMBERS
 from amsfl.core.names import parse_names
 from amsfl.core.records import Array
-from amsfl.methods import Method
+from amsfl.methods import Federation, Method
 from amsfl.planning import Policy
 from amsfl.privacy import MECHANISMS, RECORD_LEVEL, Ledger, Mechanism, PrivacySettings
 from amsfl.settings.definitions import ROUNDS, ROUNDS_TO_TARGET, RunConfig, ServeConfig, Training
@@ -222,7 +222,7 @@ def privacy_remarks(
 
 def remarks(
     config: Training,
-    method: Method,
+    federation: Federation,
     policy: Policy,
     clients: int,
     end: RoundEnd,
@@ -232,9 +232,9 @@ def remarks(
 
     `clients` is how many there are: data with a column of its own says so itself.
     """
-    given = config.model_fields_set
+    given, method, private = config.model_fields_set, federation.method, federation.private_rows
     chosen = not policy.steps or (policy.spends and config.budget is not None)
-    paced = method.private_rows and config.noise is None  # epsilon is spread by them
+    paced = private and config.noise is None  # epsilon is spread by them
     asked = "steps" if config.epochs is None else "epochs"
     if asked in given and chosen and not paced:
         yield f"Setting {asked!r} has no effect: the policy {policy.name} chooses them."
@@ -255,6 +255,6 @@ def remarks(
                 f"{name} waits for all: by the clock {config.clock!r} nobody is late. For rounds that end "
                 f"with {method.facts.round_end} add --clock makespan."
             )
-    unused = "" if profile is None else profile.unused(*(["epsilon"] if method.private_rows else []))
+    unused = "" if profile is None else profile.unused(*(["epsilon"] if private else []))
     if unused:
         yield unused

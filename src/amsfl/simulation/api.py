@@ -80,7 +80,7 @@ def run(
             before(setup.data)
         on_data = () if before or setup.data.recipe is None else setup.data.recipe.remarks
         on_privacy = privacy_remarks(
-            config, setup.mechanism, setup.method, setup.ledgers[0], setup.task.shards.size[0]
+            config, setup.mechanism, setup.federation.method, setup.ledgers[0], setup.task.shards.size[0]
         )
         for line in (*on_data, *setting_remarks(setup), *on_privacy):
             warnings.warn(line, Remark, stacklevel=2)
@@ -99,7 +99,7 @@ def run(
 def setting_remarks(setup: RunSetup, place: int = 0) -> list[str]:
     """On the settings of one of its trials that have no effect, or not the one that is expected."""
     clients = setup.task.shards.size.shape[1]
-    parts = setup.method, setup.policy, clients, setup.end, setup.profiles[place]
+    parts = setup.federation, setup.policy, clients, setup.end, setup.profiles[place]
     return list(remarks(setup.configs[place], *parts))
 
 

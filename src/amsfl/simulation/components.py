@@ -12,6 +12,7 @@ from amsfl.core.names import own_file, own_names
 from amsfl.data import Dataset
 from amsfl.data.dataset import class_weights
 from amsfl.engines import losses, models, task
+from amsfl.methods import Federation
 from amsfl.planning import Policy
 from amsfl.portable.network import check_rows, vocabulary_size
 from amsfl.privacy import Mechanism
@@ -84,7 +85,7 @@ def check_network(network: models.Model, dataset: Dataset) -> models.Model:
 
 def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> losses.RowLoss:
     """What clients minimise, if that goes together with what is predicted."""
-    if not dataset.classes and method.arithmetic.objective is not None:
+    if not dataset.classes and method.objective is not None:
         raise UserError(
             f"{method.title} learns from a teacher's classes, and here numbers are predicted; "
             "use another --method."
@@ -94,47 +95,48 @@ def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> loss
     return loss if weights is None else losses.weighted(weights)
 
 
-def method_of(config: Training, own: CustomParts, mechanism: Mechanism | None = None) -> methods.Method:
-    """The method of the settings with all that they put on top of it."""
+def federation_of(config: Training, own: CustomParts, mechanism: Mechanism | None = None) -> Federation:
+    """The method of the settings, and all that they put over and around it."""
     method = methods.make(own.method or config.method, config.options, config.extrapolation)
     private = mechanism is not None and mechanism.rows
     if private and method.facts.private_options and own.method is None:
         options = {**dict(method.facts.private_options), **config.options}  # those are its defaults then
         method = methods.make(config.method, options, config.extrapolation)
-    if private:
-        method = privacy.protect_rows(method, config.clip)
+    private_rows = privacy.protect_rows(method, config.clip) if private else None
     method = methods.with_momentum(method, *client_step(config))
     server = methods.server_optimizer(config.server_optimizer)
     if server:
         method = methods.optimize(method, server)
     rule, way = (combine.make(own.robust or config.robust), transmit.make(own.transmit or config.transmit))
-    if rule and method.arithmetic.init(np.zeros(1))[1].size:
+    if rule and method.init(np.zeros(1))[1].size:
         raise UserError(
             f"{method.title} keeps a state at every client that balances only if the server "
             "sums all uploads; a rule that weighs them otherwise leads it astray. Leave --robust out, or "
             "use fedavg, fedprox, fednova or amsfl."
         )
-    return method._replace(combine=rule or method.combine, transmit=way or method.transmit)
+    return Federation(method, way, rule, private_rows=private_rows)
 
 
-def takes_readings(config: Training, method: methods.Method, policy: Policy) -> bool:
+def takes_readings(method: methods.Method, policy: Policy) -> bool:
     """Whether clients take GDA readings: the method or the policy asks for them."""
     return method.facts.readings or policy.readings
 
 
-def work_of(method: methods.Method, policy: Policy, dim: int, batch: int = BATCH) -> clock.Overhead:
+def work_of(federation: Federation, policy: Policy, dim: int, batch: int = BATCH) -> clock.Overhead:
     """What a round costs a client besides its steps.
 
     Who plans by the change of a gradient pays for it; as a mere diagnostic it is free, and so is a loss.
     """
-    # of private rows uploads tell all that is known
-    reads = (method.facts.readings or policy.readings) and not method.private_rows
+    method, transmit, facts = federation.method, federation.transmit, federation.method.facts
+    reads, gradients = facts.readings or policy.readings, facts.extra_gradients
+    if federation.private_rows:  # uploads tell all that is known
+        reads, gradients = False, 0.0 if facts.readings else gradients
     return clock.Overhead(
-        4.0 * dim * method.cost.vectors_down,
-        protocol.upload_bytes(method, dim) + 4.0 * (SENT if reads else 0),
-        max(method.cost.extra_gradients, float(reads)) + method.cost.extra_rows / (3 * batch),
-        method.cost.extra_per_step,
-        (4.0 * dim, protocol.upload_bytes(methods.make("fedavg")._replace(transmit=method.transmit), dim)),
+        4.0 * dim * facts.vectors_down,
+        protocol.upload_bytes(method, transmit, dim) + 4.0 * (SENT if reads else 0),
+        max(gradients, float(reads)) + facts.extra_rows / (3 * batch),
+        facts.extra_per_step,
+        (4.0 * dim, protocol.upload_bytes(methods.make("fedavg"), transmit, dim)),
     )
 
 
@@ -151,9 +153,9 @@ def check_ledger(config: RunConfig, clients: int) -> None:
         )
 
 
-def room_of(cohort: int | None, clients: int, method: methods.Method) -> int | None:
+def room_of(cohort: int | None, clients: int, federation: Federation) -> int | None:
     """Places of a cohort: more than are expected where everybody is in by a chance of its own."""
-    if cohort is None or method.private_clients is None:
+    if cohort is None or federation.private_clients is None:
         return cohort
     return min(clients, cohort + int(np.ceil(8 * cohort**0.5)) + 8)  # more come once in 10^12 rounds
 

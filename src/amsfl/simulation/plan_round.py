@@ -118,13 +118,13 @@ def draw_clients(
     places are filled by the stateless hash.
     """
     clients = setup.task.shards.size.shape[1]
-    if setup.method.private_clients is not None:
+    if setup.federation.private_clients is not None:
         some = draw_by_chance(setup, trial.seed, trial.round)
         return some if len(some) else np.zeros(1, np.int64)  # one whose work will count nothing
     queue = trial.queue
     busy = queue.jobs["client"]
     if len(busy) + len(queue.arrived):
-        busy = event_queue.busy(queue, one_each=setup.method.combine is not None)  # rules count results
+        busy = event_queue.busy(queue, one_each=setup.federation.rule is not None)  # rules count results
     free = setup.cohort - len(busy)
     if free <= 0:  # under a rule, who waits for the server's move takes a place, too
         return np.zeros(0, np.int64)
@@ -156,10 +156,10 @@ def draw_clients(
 
 def draw_by_chance(setup: RunSetup, seed: int, version: int) -> Array:
     """A cohort that each client joins with the same chance, independently of the others; it may be empty."""
-    assert setup.method.private_clients is not None
+    assert setup.federation.private_clients is not None
     rng = np.random.default_rng([seed, version, DRAWS])
     coins = rng.random(setup.task.shards.size.shape[1])
-    return np.flatnonzero(coins < setup.method.private_clients.part)[: setup.cohort]
+    return np.flatnonzero(coins < setup.federation.private_clients.part)[: setup.cohort]
 
 
 def _candidates(seed: int, group: int, clients: int, size: int) -> Iterator[int]:
@@ -183,7 +183,7 @@ def _next_move(setup: RunSetup, trial: TrialState) -> TrialPlan:
     )
     same_rate = event_queue.all_equal(jobs["lr"])
     fresh = (jobs["number"] == version) & (jobs["version"] == version)
-    any_size = setup.method.private_clients is not None  # whose cohorts have no fixed size
+    any_size = setup.federation.private_clients is not None  # whose cohorts have no fixed size
     # one full cohort that has just begun from the newest model is to the bit a round that waits for all
     whole = bool(fresh.all() and same_rate and (any_size or len(jobs) == setup.cohort))
     if whole and setup.conditions[trial.index] is None:

@@ -29,7 +29,7 @@ def manifest(setup: RunSetup, first: Array) -> Manifest:
     return Manifest(
         kind="run",
         settings=config.model_dump(),
-        methods={config.method: of_method(setup.method)},
+        methods={config.method: of_method(setup.federation.method)},
         made_from=made_from(setup),
         machine=machine(setup, first),
         about=about(setup.data, setup.profiles[0], names),

@@ -11,7 +11,7 @@ from amsfl.settings.checks import mechanism_of
 from amsfl.settings.custom import CustomParts
 from amsfl.settings.definitions import ServeConfig, Training
 from amsfl.settings.parse import make_config, refuse_recorded_code, serve_config
-from amsfl.simulation.components import method_of, takes_readings
+from amsfl.simulation.components import federation_of, takes_readings
 
 
 def leaves_of(folder: Path) -> list[Leaf]:
@@ -24,10 +24,10 @@ def leaves_of(folder: Path) -> list[Leaf]:
     if mechanism is None and any(each.epsilon for each in record.rounds[:1]):
         mechanism = RECORD_LEVEL  # by a table's column of budgets
     rows = mechanism is not None and mechanism.rows
-    method = method_of(config, CustomParts(), mechanism)
-    reads = takes_readings(config, method, policy_of(config, method))
+    federation = federation_of(config, CustomParts(), mechanism)
+    reads = takes_readings(federation.method, policy_of(config, federation.method))
     more = list[Leaf]()
     if isinstance(config, ServeConfig):
         more = on_flower(reads, rows, config.evaluate_clients)
     clients = mechanism is not None and not mechanism.rows
-    return leaves(method, reads, rows, is_table(config.data), clients, not real) + more
+    return leaves(federation, reads, rows, is_table(config.data), clients, not real) + more

@@ -154,7 +154,7 @@ class Result(NamedTuple):
         places = [each[by] for each in rows]
         if by in SUMMED:
             places = list(accumulate(places))
-        title = self.parts.method.title or self.summary.method
+        title = self.parts.federation.method.title or self.summary.method
         axes.plot([places[place] for place, _ in points], [value for _, value in points], label=title)
         axes.set_xlabel(AXES[by].format(clock=self.summary.clock))
         axes.set_ylabel(wanted.replace("_", " "))
@@ -203,7 +203,7 @@ class Result(NamedTuple):
         if self.best_params is not None:
             best = {key: self.summary.best[key] for key in ("round", "score")}
         about = {
-            "title": self.parts.method.title,
+            "title": self.parts.federation.method.title,
             "data": data.name,
             "model": self.parts.task.model.name,
             "version": VERSION,

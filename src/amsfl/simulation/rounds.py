@@ -111,7 +111,7 @@ def begin(setup: RunSetup) -> list[TrialState]:
             index,
             seed,
             start(context),
-            first_vectors(setup.method, anchor, clients),
+            first_vectors(setup.federation, anchor, clients),
             steps=[0] * clients,
             begun=[0] * clients,
         )
@@ -121,7 +121,7 @@ def begin(setup: RunSetup) -> list[TrialState]:
 
 def model_of(setup: RunSetup, trial: TrialState) -> Array:
     """The model that is scored and exported."""
-    return np.asarray(setup.method.arithmetic.model(trial.vectors.anchor, trial.vectors.server))
+    return np.asarray(setup.federation.method.model(trial.vectors.anchor, trial.vectors.server))
 
 
 def evaluate(setup: RunSetup, trial: TrialState) -> Steps:

@@ -34,7 +34,7 @@ class RoundResult(NamedTuple):
 def begin_round(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> list[Work]:
     """What an engine is to compute. Who has two results begins the second round with what it remembers of the
     first: in a further turn."""
-    method, config, jobs, vectors = setup.method, setup.config, plan.jobs, trial.vectors
+    method, config, jobs, vectors = setup.federation.method, setup.config, plan.jobs, trial.vectors
     sent = protocol.sent_state(method, vectors.server, vectors.anchor)
     models = trial.queue.models | {plan.version: Models(vectors.anchor, sent, vectors.step)}
     if not setup.whole_rounds[trial.index]:
@@ -42,9 +42,9 @@ def begin_round(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> list[Wor
     versions, begin = np.unique(jobs["version"], return_inverse=True)
     from_ = Models(*map(np.stack, zip(*(models[each] for each in versions.tolist()), strict=True)))
     shares = None  # how much each upload counts, where their sum is all that the server needs
-    one_by_one = {"models", "worth"} & {*config.details.split(",")} or protocol.compares_uploads(method)
+    one_by_one = {"models", "worth"} & {*config.details.split(",")} or setup.federation.compares_uploads
     if not one_by_one and (jobs["version"] == plan.version).all():
-        shares = np.asarray(method.arithmetic.mix(*_weights_and_steps(setup, trial, plan)))
+        shares = np.asarray(method.mix(*_weights_and_steps(setup, trial, plan)))
     turns = np.zeros(len(jobs), int)
     if vectors.client.size + vectors.memory.size:  # how many jobs of the same client are before each
         turns = np.arange(len(jobs)) - np.searchsorted(jobs["client"], jobs["client"])
@@ -60,7 +60,7 @@ def begin_round(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> list[Wor
 def _weights_and_steps(setup: RunSetup, trial: TrialState, plan: TrialPlan) -> tuple[Array, Array]:
     clients, dtype = plan.jobs["client"], setup.task.dtype
     weights = setup.weights[trial.index, clients]
-    if setup.method.private_clients is not None:  # who was not drawn counts nothing
+    if setup.federation.private_clients is not None:  # who was not drawn counts nothing
         weights = weights * np.isin(clients, draw_by_chance(setup, trial.seed, plan.version))
     return weights.astype(dtype), plan.jobs["steps"].astype(dtype)
 
@@ -69,7 +69,7 @@ def end_round(
     setup: RunSetup, trial: TrialState, plan: TrialPlan, found: Sequence[tuple[Work, Results]]
 ) -> RoundResult:
     """Move the server; changes the trial."""
-    method, index, version = setup.method, trial.index, plan.version
+    federation, index, version = setup.federation, trial.index, plan.version
     jobs, vectors = plan.jobs, trial.vectors
     clients, ages = jobs["client"], version - jobs["version"]
     for work, results in found:
@@ -82,9 +82,9 @@ def end_round(
     for judged in (reading.held_loss, reading.spread):
         judged[ages > 0] = np.nan  # of an older model
     weights, steps = _weights_and_steps(setup, trial, plan)
-    forging = setup.attackers.forging(version, index, clients) if method.attacks else None
+    forging = setup.attackers.forging(version, index, clients) if federation.attacks else None
     private = None
-    if method.private_clients is not None:
+    if federation.private_clients is not None:
         largest = setup.weights[index].max().astype(setup.task.dtype)
         private = largest, partial(_noise, setup, trial.seed, version)
     history = vectors.history[clients]
@@ -97,13 +97,13 @@ def end_round(
         cohort = cohort._replace(uploads=[sent[place][0] for place in order])
         deltas = np.stack([sent[place][0].delta for place in order])
         began = np.stack([sent[place][1] for place in order])
-    moved, server, weighed, history = protocol.settle(method, vectors.anchor, vectors.server, cohort)
+    moved, server, weighed, history = protocol.settle(federation, vectors.anchor, vectors.server, cohort)
     vectors.history[clients] = history
     trial.vectors = vectors._replace(anchor=moved, server=server, step=moved - vectors.anchor)
     mix: list[float] = []
-    if not protocol.compares_uploads(method):
-        mix = np.asarray(method.arithmetic.mix(setup.weights[index, clients], jobs["steps"]), float).tolist()
-    links = combine.link_names(method.combine) if method.combine and weighed else ()
+    if not federation.compares_uploads:
+        mix = np.asarray(federation.method.mix(setup.weights[index, clients], jobs["steps"]), float).tolist()
+    links = combine.link_names(federation.rule) if federation.rule and weighed else ()
     return RoundResult(
         reading, mix, {name: np.asarray(weighed[name], float) for name in links}, deltas, began
     )
@@ -113,12 +113,17 @@ def _uploads(
     setup: RunSetup, plan: TrialPlan, anchor: Array, work: Work, results: Results
 ) -> list[tuple[Upload, Array]]:
     """Each by what its age leaves of it, and the model that it began from."""
-    versions, sent = np.unique(plan.jobs["version"]), []
+    method, versions, sent = setup.federation.method, np.unique(plan.jobs["version"]), []
     for nth, begin in enumerate(work.begin):
         own, began = Upload(*(part[nth] for part in results.uploads)), work.models.anchor[begin]
         age = int(plan.version - versions[begin])
         counts = setup.task.dtype(setup.end.weight(age))
-        sent.append((protocol.weigh_by_age(setup.method, own, counts, anchor, began if age else None), began))
+        sent.append(
+            (
+                protocol.weigh_by_age(method, own, counts, anchor, began if age else None),
+                began,
+            )
+        )
     return sent
 
 
@@ -132,11 +137,11 @@ def _noise(setup: RunSetup, seed: int, version: int, size: int) -> Array:
 
 def follow_verdict(setup: RunSetup, trial: TrialState) -> None:
     """The trial after the judge's verdict on its last round."""
-    verdict, rule = trial.memory.judge.verdict, setup.method.arithmetic.revise
-    if not verdict or rule is None:
+    verdict = trial.memory.judge.verdict
+    if not verdict:
         return
     vectors = trial.vectors
-    anchor, server = rule(vectors.anchor, vectors.server, verdict)
+    anchor, server = setup.federation.method.revise(vectors.anchor, vectors.server, verdict)
     step = vectors.step + (anchor - vectors.anchor)
     trial.vectors = vectors._replace(anchor=anchor, server=server, step=step)
 

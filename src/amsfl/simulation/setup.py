@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amsfl import clock, data, engines, methods, privacy
+from amsfl import clock, data, engines, privacy
 from amsfl.core import Score, UserError, score
 from amsfl.core.algorithm import NUMBERS
 from amsfl.core.scores import UNBALANCED
@@ -13,6 +13,7 @@ from amsfl.data import Dataset
 from amsfl.engines import task
 from amsfl.engines.evaluate import RowScorer, holdout_scorer
 from amsfl.engines.private_gradients import check_rows_apart
+from amsfl.methods import Federation
 from amsfl.planning import Policy, planner
 from amsfl.planning.planner import PlannerContext, planner_context, steps_of
 from amsfl.privacy import Ledger, Mechanism
@@ -35,9 +36,9 @@ from amsfl.simulation.components import (
     check_ledger,
     check_network,
     client_names,
+    federation_of,
     load_data,
     loss_of,
-    method_of,
     named_network,
     partition_scheme,
     room_of,
@@ -59,7 +60,7 @@ class RunSetup(NamedTuple):
     configs: list[RunConfig]
     data: Dataset
     task: task.Task
-    method: methods.Method
+    federation: Federation
     policy: Policy
     engine: engines.Engine
     profiles: list[clock.Profile]
@@ -93,7 +94,7 @@ def goes_by_loss(config: RunConfig, dataset: Dataset) -> bool:
     return bool(counts.max() >= UNBALANCED * counts.sum())
 
 
-def engine_by_size(config: RunConfig, job: task.Task, method: methods.Method, policy: Policy) -> str:
+def engine_by_size(config: RunConfig, job: task.Task, federation: Federation, policy: Policy) -> str:
     """Of a run that names none: by the most steps and scored rows that its settings allow."""
     rows, cohort = job.shards.size[0], config.cohort or job.shards.size.shape[1]
     if policy.constant:
@@ -102,13 +103,13 @@ def engine_by_size(config: RunConfig, job: task.Task, method: methods.Method, po
         each = np.clip(NUMBERS.passes * rows / config.batch, 2, NUMBERS.steps)
     steps = config.last_round * cohort * each.mean()
     scored = config.last_round / config.eval_every * sum(len(y) for _, y in job.evals.values())
-    return engines.by_size(job, method, steps, scored, config.batch)
+    return engines.by_size(job, federation, steps, scored, config.batch)
 
 
 def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> RunSetup:
     """Build everything. What a user brings stands in for what the settings name."""
     config, own = configs[0], own or CustomParts()
-    method_of(config, own)  # an unknown name raises before any row is read
+    federation_of(config, own)  # an unknown name raises before any row is read
     dataset = own.dataset or load_data(config)
     run_score = score(config.score, dataset.classes)
     names = client_names(config, dataset)
@@ -119,7 +120,8 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     check_ledger(config, clients)
     profiles = [clock.profile(each.profile, clients, each.seed, names) for each in configs]
     mechanism = mechanism_of(config, profiles[0])
-    method = method_of(config, own, mechanism)
+    federation = federation_of(config, own, mechanism)
+    method = federation.method
     policy = planner.policy_of(config, method, own.policy)
     end = shared_round_end(configs, method, config.cohort or clients, own.round_end)
     check_everyone(method, end, config.cohort or clients, clients)
@@ -138,16 +140,16 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     ]
     cast = attackers.draw_attackers(configs, clients)
     rows, partitions = cast.false_rows(dataset, partitions)
-    method = method._replace(attacks=cast.attacks)
+    federation = federation._replace(attacks=cast.attacks)
     dtype = np.float64 if config.precision == "float64" else np.float32
     if own.network:
         network = check_network(own.network, dataset)
     else:
-        network = named_network(config.model, dataset, method.private_rows is not None)
+        network = named_network(config.model, dataset, federation.private_rows is not None)
     if mechanism is not None:
-        mechanism.check(private_settings(config), method, policy, end)
+        mechanism.check(private_settings(config), federation, policy, end)
         check_public(config, dataset.name)
-    if method.private_rows:
+    if federation.private_rows:
         check_rows_apart(network, dataset.x)
     job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)
     shuffled = config.batch if config.epochs is not None else 0
@@ -174,21 +176,23 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
             raise UserError(
                 "Trials of a batch share the noise on their sums: run them in batches of their own."
             )
-        method = method._replace(private_clients=private_sum(config.clip, noises.pop(), part))
-    if method.private_rows:
+        summed = private_sum(config.clip, noises.pop(), part)
+        federation = federation._replace(private_clients=summed)
+    if federation.private_rows:
         job = job._replace(noise=np.array([[each.noise for each in one.exposures] for one in ledgers]))
-    reads = takes_readings(config, method, policy)
-    room = room_of(config.cohort, clients, method)
+    reads = takes_readings(method, policy)
+    room = room_of(config.cohort, clients, federation)
     conditions = [
         conditions_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)
     ]
     if config.engine == "auto":
         configs = [
-            each.model_copy(update={"engine": engine_by_size(each, job, method, policy)}) for each in configs
+            each.model_copy(update={"engine": engine_by_size(each, job, federation, policy)})
+            for each in configs
         ]
         config = configs[0]
-    engine = engines.make(config.engine, job, method, config.batch, reads, room)
-    work = work_of(method, policy, job.dim, config.batch)
+    engine = engines.make(config.engine, job, federation, config.batch, reads, room)
+    work = work_of(federation, policy, job.dim, config.batch)
     claimed = cast.claimed(job.shards.weights)
     costs = [
         clock.costs(profile, with_held_back(work, held, config.batch))
@@ -205,7 +209,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         list(configs),
         dataset,
         job,
-        method,
+        federation,
         policy,
         engine,
         profiles,
@@ -213,7 +217,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         [cast.costs(trial, each) for trial, each in enumerate(costs)],
         work,
         [
-            planner_context(each, method, rule, weights, rows, stale)
+            planner_context(each, method, rule, weights, rows, stale, federation.rule)
             for each, rule, weights, rows in zip(configs, policies, claimed, job.shards.size, strict=True)
         ],
         room or clients,

@@ -40,7 +40,7 @@ def summarise(
     units, by_data = ledger.units(trial.begun, trial.round), private_settings(config).stops_by_data
     notes = [
         setup.data.note,
-        setup.method.facts.note,
+        setup.federation.method.facts.note,
         f"Every client's epsilon was spent after {trial.round} rounds." if ledger.exhausted(units) else "",
         no_claim(ledger, by_data),
         planning.describe(trial.memory.judge),
@@ -93,17 +93,17 @@ def summarise(
 
 def _verdict(setup: RunSetup, trial: TrialState, records: Sequence[RoundRecord]) -> Json:
     """What guarded a planned run and what it saved; {} where nobody planned steps, or rounds do not wait."""
-    method, judge = setup.method, trial.memory.judge
+    (method, transmit, rule, *_), judge = setup.federation, trial.memory.judge
     if setup.policy.constant or not setup.end.waits_for_all:
         return {}
-    fedavg = methods.make("fedavg")._replace(transmit=method.transmit)
-    bytes_each = 4.0 * setup.task.dim + protocol.upload_bytes(fedavg, setup.task.dim)
+    fedavg = protocol.upload_bytes(methods.make("fedavg"), transmit, setup.task.dim)
+    bytes_each = 4.0 * setup.task.dim + fedavg
     paces = setup.profiles[trial.index].step_seconds
     saved = against_fedavg(records, setup.configs[trial.index].clock, bytes_each, paces)
     if not saved:
         return {}
     guard = {"judge": method.judges, "returns": len(judge.backs), "restarts": len(judge.restarts)}
-    return {"guard": guard | {"rule": "" if method.combine is None else method.combine.name}, **saved}
+    return {"guard": guard | {"rule": "" if rule is None else rule.name}, **saved}
 
 
 def against_fedavg(

@@ -8,7 +8,7 @@ import numpy as np
 from amsfl import clock, protocol, worth
 from amsfl.core.records import Array
 from amsfl.engines import Models
-from amsfl.methods import Method
+from amsfl.methods import Federation
 from amsfl.planning.planner import PlannerMemory
 from amsfl.record import Checkpoint
 from amsfl.simulation.event_queue import EventQueue
@@ -27,13 +27,14 @@ class Vectors(NamedTuple):
     history: Array  # [clients, ...] what a robust rule remembers of each
 
 
-def first_vectors(method: Method, anchor: Array, clients: int) -> Vectors:
+def first_vectors(federation: Federation, anchor: Array, clients: int) -> Vectors:
     """Before the first round."""
     client, memory = (
-        np.repeat(part[None], clients, 0) for part in protocol.initial_client_state(method, anchor)
+        np.repeat(part[None], clients, 0) for part in protocol.initial_client_state(federation, anchor)
     )
-    history = np.zeros((clients, protocol.remembers(method)), anchor.dtype)
-    return Vectors(anchor, method.arithmetic.init(anchor)[0], 0 * anchor, client, memory, history)
+    kept = 0 if federation.rule is None else federation.rule.remembers
+    history = np.zeros((clients, kept), anchor.dtype)
+    return Vectors(anchor, federation.method.init(anchor)[0], 0 * anchor, client, memory, history)
 
 
 @dataclass

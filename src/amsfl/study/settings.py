@@ -10,7 +10,7 @@ from amsfl.planning.planner import policy_of
 from amsfl.record import safe_name
 from amsfl.settings.checks import whole_rounds
 from amsfl.simulation import CustomParts, RunConfig, make_config, read_toml
-from amsfl.simulation.components import method_of
+from amsfl.simulation.components import federation_of
 
 HERE = Path(__file__).parent
 REPRODUCE, COMPARE = HERE / "reproduce.toml", HERE / "compare.toml"
@@ -48,7 +48,7 @@ class Study(NamedTuple):
     def config(self, entry: str) -> RunConfig:
         own = {"method": entry, **self.methods[entry]}
         config = make_config(self.run | own | self.own(entry).names() | FOR_ALL | {"seed": self.seed})
-        whole = whole_rounds(config, method_of(config, self.own(entry)))
+        whole = whole_rounds(config, federation_of(config, self.own(entry)).method)
         also = ["models"] if whole else []  # every study has them where all clients come in
         return config.model_copy(update={"details": ",".join(filter(None, [config.details, *also]))})
 
@@ -134,8 +134,8 @@ def without_unable(study: Study, dataset: Dataset) -> tuple[Study, list[str]]:
     """Without the methods that cannot learn from this data, and a line about each."""
     methods, lines = dict(study.methods), []
     for entry in study.methods:
-        method = method_of(study.config(entry), study.own(entry))
-        if not dataset.classes and method.arithmetic.objective is not None:
+        method = federation_of(study.config(entry), study.own(entry)).method
+        if not dataset.classes and method.objective is not None:
             del methods[entry]
             lines.append(f"Left out {entry}: it learns from a teacher's classes, and numbers are predicted.")
     return study._replace(methods=methods), lines
@@ -157,7 +157,7 @@ def checked(study: Study) -> Study:
     for entry in study.methods:
         safe_name(entry, "The method's entry")  # it becomes a folder's
         config, own = study.config(entry), study.own(entry)
-        policy_of(config, method_of(config, own), own.policy)  # raises for an unknown name
+        policy_of(config, federation_of(config, own).method, own.policy)  # raises for an unknown name
         if not config.ends:
             raise UserError(
                 "A study needs an end for every method: give it --seconds, --rounds, --joules or --megabytes."

@@ -11,7 +11,7 @@ from amsfl.record import study as on_disk
 from amsfl.record.disk import checksum
 from amsfl.record.folder import lock_for_writer
 from amsfl.simulation import CustomParts, Result, provenance
-from amsfl.simulation.components import client_names, method_of
+from amsfl.simulation.components import client_names, federation_of
 from amsfl.study.settings import Study
 
 FREE = ("trials", "title", "reference")  # what may change when a study goes on
@@ -84,7 +84,7 @@ def manifest(study: Study, dataset: Dataset) -> Manifest:
         identity=checksum([{k: v for k, v in settings.items() if k not in FREE}, made]),
         settings=settings,
         methods={
-            entry: provenance.of_method(method_of(study.config(entry), CustomParts()))
+            entry: provenance.of_method(federation_of(study.config(entry), CustomParts()).method)
             for entry in study.methods
         },
         made_from=made,

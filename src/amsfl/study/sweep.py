@@ -21,7 +21,7 @@ from amsfl.settings.custom import split_custom, table_of
 from amsfl.settings.definitions import OF_ROWS, marked
 from amsfl.simulation import CustomParts, Result, RunConfig, make_config, provenance, run_batch
 from amsfl.simulation.api import setting_remarks
-from amsfl.simulation.components import load_data, method_of
+from amsfl.simulation.components import federation_of, load_data
 from amsfl.simulation.observers import line
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def batches(runs: Sequence[SweepRun]) -> Iterator[list[SweepRun]]:
     alike: dict[str, list[SweepRun]] = {}
     for run in runs:
         objects = [id(part) for part in run.own]  # the data set, too, is one object for all
-        config, method = run.config, method_of(run.config, run.own)
+        config, method = run.config, federation_of(run.config, run.own).method
         end = chosen_round_end(config, method, config.cohort or config.clients, run.own.round_end)
         # by the clock a method's own round end is used or not; uploads are added up otherwise under attack
         facts = [end.name, bool(config.attack), objects]

@@ -15,7 +15,7 @@ from amsfl.data.dataset import split
 from amsfl.planning.planner import policy_of
 from amsfl.record.disk import checksum
 from amsfl.simulation import Result, RunConfig, provenance, run_batch
-from amsfl.simulation.components import method_of
+from amsfl.simulation.components import federation_of
 from amsfl.study.settings import Study
 
 LEVELS = ("none", "quick")
@@ -66,7 +66,7 @@ def check_level(level: str) -> None:
 def keys_to_search(study: Study, entry: str, fixed: Collection[str] = ()) -> list[str]:
     """Which of lr and steps somebody must still choose for this method."""
     config, own = study.config(entry), study.own(entry)
-    method = method_of(config, own)
+    method = federation_of(config, own).method
     policy = policy_of(config, method, own.policy)
     plans = not policy.steps or policy.readings or policy.spends
     chosen = {"lr": method.judges or "lr" in fixed, "steps": plans or "steps" in fixed}
@@ -108,7 +108,7 @@ def _search(
 ) -> tuple[Json, list[Json]]:
     """The best candidate and all that were tried, with their scores."""
     base, tried = study.config(entry), list[Json]()
-    own = base.model_copy(update={"lr": base.lr or method_of(base, study.own(entry)).facts.lr})
+    own = base.model_copy(update={"lr": base.lr or federation_of(base, study.own(entry)).method.facts.lr})
     candidates = _candidates(keys, {key: getattr(own, key) for key in keys})
     for part in _parts(study.trials):
         configs = [_config(base, each, seed, part) for each in candidates]
