@@ -90,7 +90,7 @@ def test_extrapolation_knows_no_scale_and_leaves_what_rests():
     )
     assert ours == pytest.approx(theirs)
     still = Total(np.zeros(2), np.zeros(0), np.float64(0))
-    aggregate = Extrapolated(make("fedavg")).arithmetic.aggregate
+    aggregate = Extrapolated(make("fedavg")).aggregate
     assert np.array_equal(aggregate(np.ones(2), still, np.ones(1), np.ones(1), np.zeros(0))[0], np.ones(2))
 
 

@@ -101,7 +101,7 @@ def test_a_policy_gives_a_plan() -> None:
     "words, said",
     [
         (("--method", "my_parts:short"), "'my_parts:short'"),
-        (("--method", "my_parts:wrong"), "my_parts.py, line 12"),
+        (("--method", "my_parts:wrong"), "my_parts.py, line 13"),
         (("--method", "fedavg", "--robust", "my_parts:one"), "'my_parts:one'"),
     ],
 )

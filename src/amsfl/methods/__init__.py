@@ -18,7 +18,15 @@ from amsfl.methods.changes import (
     optimize,
     with_momentum,
 )
-from amsfl.methods.known import Distillation, FedAvg, FedCSDA, FedDyn, FedNova, FedProx, Scaffold
+from amsfl.methods.known import (
+    ControlVariates,
+    Distillation,
+    DynamicRegularisation,
+    FedAvg,
+    FedCSDA,
+    FedNova,
+    FedProx,
+)
 from amsfl.methods.late import FedAsync, FedBuff, FedCompass
 
 METHODS: Kind[Method] = Kind(
@@ -28,8 +36,8 @@ METHODS: Kind[Method] = Kind(
         "fedavg": FedAvg,
         "fedprox": FedProx,
         "fednova": FedNova,
-        "scaffold": Scaffold,
-        "feddyn": FedDyn,
+        "scaffold": ControlVariates,
+        "feddyn": DynamicRegularisation,
         "fedcsda": FedCSDA,
         "fedavgm": fedavgm,
         "fedadam": fedadam,

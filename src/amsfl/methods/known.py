@@ -56,7 +56,7 @@ class FedNova(Method):
 
 
 @dataclass(frozen=True)
-class Scaffold(Method):
+class ControlVariates(Method):
     """Control variates: every client steps along its gradient minus its own drift plus the mean one.
 
     y <- y - lr (grad - c_i + c);   c_i+ = c_i - c + (x - y) / (K lr),  K the steps actually run
@@ -89,7 +89,7 @@ class Scaffold(Method):
 
 
 @dataclass(frozen=True)
-class FedDyn(Method):
+class DynamicRegularisation(Method):
     """Dynamic regularisation: the local optima are bent until they agree with the global one.
 
     y <- y - lr (grad - g_i + alpha (y - x));   g_i+ = g_i - alpha (y_i - x)
