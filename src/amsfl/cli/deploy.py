@@ -141,7 +141,7 @@ def supernode(
         from amsfl.flower.site_check import check as look
 
         site = NodeSettings(superlink, root_certificates, auth_supernode_private_key, pairs(node_config))
-        raise SystemExit(1 if look(site, check, say) else 0)
+        raise SystemExit(0 if look(site, check, say) else 1)
     from amsfl.flower.supernode import main
 
     given = {

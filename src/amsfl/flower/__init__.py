@@ -57,22 +57,18 @@ __all__ = [
     "torch_client",
     "torch_loop_client",
 ]
-EXTRAS = {
-    "flwr": "Flower: pip install 'amsfl[flower]'",
-    "torch": "PyTorch: pip install 'amsfl[flower,torch]'",
-}
 
 
 def __getattr__(name: str) -> Any:
     """Each side imports only its own: Flower starts a process a message, and seconds of import count."""
-    from amsfl.core import UserError
+    from amsfl.core.errors import UserError, missing
 
     for module, names in _PLACES.items():
         if name in names:
             try:
                 return getattr(import_module(f"amsfl.flower.{module}"), name)
             except ModuleNotFoundError as error:
-                if error.name in EXTRAS:
-                    raise UserError(f"This needs {EXTRAS[error.name]}.") from None
+                if why := missing(error):
+                    raise UserError(why) from None
                 raise
     raise AttributeError(f"module 'amsfl.flower' has no attribute {name!r}")

@@ -25,6 +25,7 @@ from amsfl.core import Reading
 from amsfl.core.algorithm import NUMBERS
 from amsfl.core.records import Array, Json
 from amsfl.flower.task import SAID
+from amsfl.planning.planner import PlannerMemory
 
 FIRST_STEPS = 5  # of everybody, while nobody was measured
 OLD = 0.5  # part of old seconds that stays
@@ -46,7 +47,7 @@ class Node:
     rest_seconds: float = math.nan
     rounds: int = 0
     line: list[float] = field(default_factory=lambda: [0.0] * 5)
-    size: float = 0.0  # of its last change that was accepted (SizeHistory)
+    size: float = 0.0  # of its last change that was accepted
     taken: int = 0  # the round of it
     done: int = 0  # its steps in all
 
@@ -79,8 +80,9 @@ def mixed(old: float, new: float, keep: float) -> float:
 class Nodes:
     """All nodes that were ever asked, in the order in which they came."""
 
-    def __init__(self, policy: planning.Policy, batch: int):
-        self.policy, self.batch = policy, batch
+    def __init__(self, policy: planning.Policy, batch: int, limit: float):
+        self.policy, self.batch, self.limit = policy, batch, limit
+        self.medians, self.largest = list[float](), 0.0  # of sizes of changes; ever
         self.each: dict[int, Node] = {}
         self.estimates, self.judge = planning.new_estimates(0), planning.new_judge(0)
 
@@ -133,9 +135,8 @@ class Nodes:
         """From a round's replies what steps are worth."""
         rows = self.rows(ids)
         with np.errstate(all="ignore"):
-            self.estimates = planning.update(
-                self.estimates, self.places(ids), steps, lr, reading, rows / rows.sum()
-            )
+            places, shares = self.places(ids), rows / rows.sum()
+            self.estimates = planning.update(self.estimates, places, steps, lr, reading, shares)
 
     def judged(self, ids: Sequence[int], reading: Reading) -> planning.Judge:
         """The judge after a round whose replies had this to say of held-back rows."""
@@ -151,17 +152,36 @@ class Nodes:
         own = np.array([values.get(node, math.nan) for node in ids], float)
         return np.where(np.isfinite(own), own, usual)
 
+    def oversized(self, taken: Mapping[str, "Taken"], now: int) -> dict[str, str]:
+        """Replies of round `now` whose change is out of all proportion, and why."""
+        if not taken:
+            return {}
+        # of one reply there is no median: it is held against those before
+        middle = sorted(each.size for each in taken.values())[(len(taken) - 1) // 2]
+        usual = max([*self.medians, middle if len(taken) > 1 or not self.medians else 0.0])
+        reasons = {}
+        for key, each in taken.items():
+            node = self.each.get(each.node, Node(each.node))
+            common = max(usual, node.size, self.largest if node.taken < now - 1 else 0.0)
+            if each.size > self.limit * common > 0:
+                many = f"{self.limit:g} times the usual {common:.3g}"
+                reasons[key] = f"norm: {each.size:.3g} is more than {many}"
+        before = max(self.medians, default=0.0)
+        self.medians = [*self.medians, min(middle, GROWTH * before) if before else middle][-HISTORY:]
+        self.largest = max(self.largest, *self.medians)
+        return reasons
+
     def dump(self) -> Json:
         """All of it as JSON."""
-        judge = self.judge._asdict() | {"reference": self.judge.reference.tolist()}
-        estimates = [part.tolist() for part in self.estimates]
-        return {"each": [asdict(each) for each in self.each.values()], "judge": judge, "estimates": estimates}
+        known = PlannerMemory(0.0, self.estimates, judge=self.judge).dump()
+        sizes = {"medians": self.medians, "largest": self.largest}
+        return {"each": [asdict(each) for each in self.each.values()], "known": known, "sizes": sizes}
 
     def load(self, held: Json) -> None:
+        known = PlannerMemory.load(held["known"])
+        self.estimates, self.judge = known.estimates, known.judge
         self.each = {each["id"]: Node(**each) for each in held["each"]}
-        self.estimates = planning.Estimates(*(np.array(part, float) for part in held["estimates"]))
-        judge = held["judge"] | {"reference": np.array(held["judge"]["reference"], float)}
-        self.judge = planning.Judge(**judge | {key: tuple(judge[key]) for key in ("backs", "restarts")})
+        self.medians, self.largest = held["sizes"]["medians"], held["sizes"]["largest"]
 
 
 class Sent(NamedTuple):
@@ -233,20 +253,16 @@ def read(message: Message, sent: Sent, weight_key: str, seconds: float) -> Taken
         if not np.isfinite(part).all():
             return f"not finite: {name[:60]} holds {int((~np.isfinite(part)).sum())} NaN or infinite numbers"
     claims = {key: metrics.pop(key) for key in SAID if key in metrics}
-    notes = [
-        f"{key} is {str(value)[:40]}, which is not believed"
-        for key, value in claims.items()
-        if not _good(key, value)
-    ]
     said = {key: float(value) for key, value in claims.items() if _good(key, value)}
+    odd = claims.keys() - said
+    notes = [f"{key} is {str(claims[key])[:40]}, which is not believed" for key in odd]
     asked = sent.steps[node]
     steps = int(said.pop("local-steps", asked))
     if not 1 <= steps <= asked:
         return f"{steps} steps were run, and {asked} were asked for"
     if said.get("train-seconds", 0.0) > seconds:
-        notes.append(
-            f"train-seconds is {said.pop('train-seconds'):.3g}, and the whole reply took {seconds:.3g}"
-        )
+        told = said.pop("train-seconds")
+        notes.append(f"train-seconds is {told:.3g}, and the whole reply took {seconds:.3g}")
     return Taken(message, sent, change, steps, seconds, said, tuple(notes))
 
 
@@ -265,30 +281,3 @@ def wrong_form(arrays: ArrayRecord, anchor: ArrayRecord) -> str | None:
         if came != was:
             return f"{name[:60]} is {came[0]} {came[1]}, and was sent as {was[0]} {was[1]}"
     return None
-
-
-class SizeHistory:
-    """What changes are held against."""
-
-    def __init__(self, limit: float):
-        self.limit, self.medians, self.largest = limit, list[float](), 0.0
-
-    def oversized(self, taken: Mapping[str, Taken], nodes: Mapping[int, Node], now: int) -> dict[str, str]:
-        """Replies of round `now` whose change is out of all proportion, and why."""
-        if not taken:
-            return {}
-        # of one reply there is no median: it is held against those before
-        middle = sorted(each.size for each in taken.values())[(len(taken) - 1) // 2]
-        usual = max([*self.medians, middle if len(taken) > 1 or not self.medians else 0.0])
-        reasons = {}
-        for key, each in taken.items():
-            node = nodes.get(each.node, Node(each.node))
-            common = max(usual, node.size, self.largest if node.taken < now - 1 else 0.0)
-            if each.size > self.limit * common > 0:
-                reasons[key] = (
-                    f"norm: {each.size:.3g} is more than {self.limit:g} times the usual {common:.3g}"
-                )
-        before = max(self.medians, default=0.0)
-        self.medians = [*self.medians, min(middle, GROWTH * before) if before else middle][-HISTORY:]
-        self.largest = max(self.largest, *self.medians)
-        return reasons

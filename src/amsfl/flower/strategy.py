@@ -28,7 +28,7 @@ from amsfl.clock.round_end import sqrt
 from amsfl.core import Reading, UserError, Verdict
 from amsfl.core.algorithm import NUMBERS
 from amsfl.core.records import Json
-from amsfl.flower.nodes import Nodes, Sent, SizeHistory, Taken, difference, mixed, norm, read
+from amsfl.flower.nodes import Nodes, Sent, Taken, difference, mixed, norm, read
 from amsfl.flower.round_grid import RoundGrid, steady_time
 from amsfl.flower.run_record import NetworkDescription, RunFolder
 from amsfl.flower.task import LONGEST_TEXT, SPENT
@@ -100,7 +100,7 @@ class AMSFL(Wrapper):
         self.config: ServeConfig | None = None  # on record; None: what is known here
         self.network: NetworkDescription | None = None
         chosen = planning.policy(policy) if isinstance(policy, str) else policy
-        self.nodes, self.sizes = Nodes(chosen, batch_size), SizeHistory(limit)
+        self.nodes = Nodes(chosen, batch_size, limit)
         # x, the x before, what is sent, ...
         self.model = self.before = self.anchor = self.best = self.first = None
         self.step: ArrayRecord | None = None  # how the anchor moved last
@@ -166,9 +166,8 @@ class AMSFL(Wrapper):
         failed = [each for each in every if each.has_error()]
         for each in failed:
             self._refuse(each.metadata.src_node_id, f"failed: {each.error.reason}")
-        arrays, metrics = self.strategy.aggregate_train(
-            server_round, [*(each.message for each in taken), *failed]
-        )
+        usable = [*(each.message for each in taken), *failed]
+        arrays, metrics = self.strategy.aggregate_train(server_round, usable)
         return self._judge(taken, arrays), metrics
 
     def _rate(self) -> float:
@@ -240,7 +239,7 @@ class AMSFL(Wrapper):
                 continue
             taken[key] = said
             self.log[-1]["notes"] += [f"node {node}: {note}" for note in said.notes]
-        wrong = self.sizes.oversized(taken, self.nodes.each, self.round) if self.read else {}
+        wrong = self.nodes.oversized(taken, self.round) if self.read else {}
         for key, why in wrong.items():
             self._refuse(taken.pop(key).node, why)
         return sorted(taken.values(), key=lambda each: (each.node, each.sent.round))
@@ -325,11 +324,8 @@ class AMSFL(Wrapper):
             reading = reading._replace(loss=reading.loss * math.nan)
         judge = self.nodes.judged([each.node for each in now], reading)
         self.scale *= judge.factor
-        self.log[-1] |= {
-            "verdict": Verdict(judge.verdict).name.lower(),
-            "held_loss": judge.held_loss,
-            "passes": judge.passes,
-        }
+        self.log[-1] |= {"verdict": Verdict(judge.verdict).name.lower(), "passes": judge.passes}
+        self.log[-1]["held_loss"] = judge.held_loss
         if judge.verdict == Verdict.BETTER:
             self.best = self.anchor
         if judge.verdict not in (Verdict.BACK, Verdict.RESTART):
@@ -425,8 +421,7 @@ class AMSFL(Wrapper):
     def _state(self, following: ArrayRecord) -> Json:
         """All that the next round needs besides arrays, as JSON."""
         own = {name: getattr(self, name) for name in KEPT_NUMBERS}
-        sizes = {"medians": self.sizes.medians, "largest": self.sizes.largest}
-        return {"own": own, "nodes": self.nodes.dump(), "sizes": sizes, "stays": following is self.model}
+        return {"own": own, "nodes": self.nodes.dump(), "stays": following is self.model}
 
     def _restore(self, arrays: dict[str, ArrayRecord], state: Json) -> ArrayRecord:
         """Back to where a round ended; the arrays to go on from."""
@@ -435,7 +430,6 @@ class AMSFL(Wrapper):
             setattr(self, name, value)
         self.model = following if state["stays"] else self.model
         self.nodes.load(state["nodes"])
-        self.sizes.medians, self.sizes.largest = state["sizes"]["medians"], state["sizes"]["largest"]
         return following
 
 
@@ -455,17 +449,13 @@ def check_composes(strategy: Strategy, momentum: float) -> bool:
         if isinstance(each, AMSFL):
             raise UserError("AMSFL is inside of AMSFL: leave one of them out.")
         if isinstance(each, flower.QFedAvg):
-            raise UserError(
-                "QFedAvg weighs clients by losses that it takes from all of them itself: leave AMSFL out."
-            )
+            raise UserError("QFedAvg weighs clients by losses that it asks for itself: leave AMSFL out.")
         if isinstance(each, flower.FedXgbBagging | flower.FedXgbCyclic):
             raise UserError(f"{name} collects trees, which have no local steps: leave AMSFL out.")
         own = any(getattr(each, part, False) for part in ("server_momentum", "beta_1", "server_opt"))
         if own and momentum:
-            raise UserError(
-                f"{name} moves the server by itself, and two momenta multiply: write AMSFL({name}(...), "
-                "momentum=0)."
-            )
+            write = f"write AMSFL({name}(...), momentum=0)"
+            raise UserError(f"{name} moves the server by itself, and two momenta multiply: {write}.")
         private |= name.startswith("DifferentialPrivacy")
     return private
 

@@ -46,9 +46,8 @@ class Wrapper(Strategy):
 
     def _opened(self, arrays: ArrayRecord, num_rounds: int) -> tuple[ArrayRecord, int]:
         """Before the first round: where it begins, and its number."""
-        return (
-            self.strategy._opened(arrays, num_rounds) if isinstance(self.strategy, Wrapper) else (arrays, 1)
-        )
+        inside = self.strategy
+        return inside._opened(arrays, num_rounds) if isinstance(inside, Wrapper) else (arrays, 1)
 
     def _closed(self, done: "FinishedRound") -> bool:
         """After a round; whether it was the last one."""
