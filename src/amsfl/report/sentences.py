@@ -58,7 +58,7 @@ def answer(c: "Comparison") -> list[str]:
         return [_nobody(c)]
     if len(c.methods) == 1:
         return [_alone(c)]
-    return [_soonest(c), _highest(c), _what_to_do(c), _next(c)]
+    return [_soonest(c), _highest(c), f"{_what_to_do(c)}{_doubt(c)}"]
 
 
 def brackets(c: "Comparison") -> str:
@@ -94,15 +94,16 @@ def _soonest(c: "Comparison") -> str:
         return f"{lead}."
     if first != c.reference:
         certain = "surely" if c.sure(first, "speedup") < 0 else "not surely"
-        return f"{lead}: {times_as_fast(c, first, turned=True)}, {certain}."
-    return f"{lead}{_ahead(c, 'speedup', 'before')}."
+        rest = _standing(c, "speedup", "before", "after", first)
+        return f"{lead}: {times_as_fast(c, first, turned=True)}, {certain}{rest}."
+    return f"{lead}{_ahead(c, 'speedup', 'before', 'after')}."
 
 
 def _highest(c: "Comparison") -> str:
     """By the score at the end, and whether surely."""
     name, up = c.final, c.score.larger
     first = max(c.able, key=lambda key: (c.score.gain(c.mean(key, name), 0.0), key == c.reference))
-    where, above = ("highest", "above") if up else ("lowest", "below")
+    where, above, below = ("highest", "above", "below") if up else ("lowest", "below", "above")
     lead = (
         f"{c.label(first)} ends {where}, at {with_article(c.score.title)} of {number(c, c.mean(first, name))}"
     )
@@ -110,22 +111,34 @@ def _highest(c: "Comparison") -> str:
         return f"{lead}."
     if first != c.reference:
         certain = "surely" if c.sure(first, "gain") < 0 else "not surely"
-        return f"{lead}: {points_above(c, first, turned=True)}, {certain}."
-    return f"{lead}{_ahead(c, 'gain', above)}."
+        rest = _standing(c, "gain", above, below, first)
+        return f"{lead}: {points_above(c, first, turned=True)}, {certain}{rest}."
+    return f"{lead}{_ahead(c, 'gain', above, below)}."
 
 
-def _ahead(c: "Comparison", measure: str, word: str) -> str:
-    """Whom the reference is surely ahead of, whom not, and by how much of the nearest one."""
+def _ahead(c: "Comparison", measure: str, before: str, after: str) -> str:
+    """How the reference, which leads, stands to all others, and by how much it is ahead of the nearest one
+    that it is not surely ahead of."""
     others = [key for key in c.tests.index if key in c.able]
     if not others:
         return ", the only one better than the base rate"
-    surely = [key for key in others if c.sure(key, measure) > 0]
-    rest = [key for key in others if key not in surely]
-    nearest = c.tests.loc[rest or surely, measure].idxmin()
+    unsure = [key for key in others if c.sure(key, measure) <= 0]
+    nearest = c.tests.loc[unsure or others, measure].idxmin()
     margin = times_as_fast(c, nearest) if measure == "speedup" else points_above(c, nearest)
-    parts = [f"surely {word} {listed(map(c.label, surely))}"] if surely else []
-    parts += [f"not surely {word} {listed(map(c.label, rest))}"] if rest else []
-    return f": {', '.join(parts)} ({margin})"
+    return f": {_parts(c, measure, before, after, others)} ({margin})"
+
+
+def _standing(c: "Comparison", measure: str, before: str, after: str, first: str) -> str:
+    """How the reference stands to all others but the one that leads."""
+    others = [key for key in c.tests.index if key in c.able and key != first]
+    return f"; {c.label(c.reference)} is {_parts(c, measure, before, after, others)}" if others else ""
+
+
+def _parts(c: "Comparison", measure: str, before: str, after: str, others: Sequence[str]) -> str:
+    """As in `surely before A and B, surely after C, not surely apart from D`."""
+    ways = {1: f"surely {before}", -1: f"surely {after}", 0: f"not surely {before}"}
+    groups = {way: [c.label(key) for key in others if c.sure(key, measure) == way] for way in ways}
+    return ", ".join(f"{ways[way]} {listed(names)}" for way, names in groups.items() if names)
 
 
 def times_as_fast(c: "Comparison", key: str, turned: bool = False) -> str:
@@ -190,25 +203,22 @@ def _best(c: "Comparison", keys: Sequence[str]) -> str:
     return c.label(max(keys, key=lambda key: c.score.gain(c.mean(key, c.final), 0.0)))
 
 
-def _next(c: "Comparison") -> str:
+def _doubt(c: "Comparison") -> str:
+    """What would say more, where this comparison says little."""
     trials = min(len(one.trials) for one in c.methods.values())
     behind = [key for key in c.methods if key not in c.able]
-    arrived = c.target is not None and all(map(c.reached, c.methods))
     if behind:
         what = "more --rounds or --seconds" if _were_searched(c) else "another --lr or --steps"
-        who = listed(map(c.label, behind))
-        return f"Next: {what} for {who}: a method at the base rate is not beaten yet."
+        return f" Not beaten yet, at the base rate: {listed(map(c.label, behind))}; {what} may lift them."
+    arrived = c.target is not None and all(map(c.reached, c.methods))
     if arrived and max(c.mean(key, "least_rounds") for key in c.methods) <= EASY:
         harder = "higher" if c.score.larger else "lower"
-        return f"Next: a {harder} --target; all reach {c.goal} within {plural(EASY, 'round')}."
+        return f" All reach {c.goal} within {plural(EASY, 'round')}: a {harder} --target separates them."
     if trials < ENOUGH:
-        return f"Next: --trials 5; of {plural(trials, 'trial')} nothing is sure."
-    if trials < FEW:
-        return f"Next: --trials 10; of {plural(trials, 'trial')} only large differences are sure."
-    unsure = [key for key in c.tests.index if not (c.sure(key, "speedup") or c.sure(key, "gain"))]
-    if unsure:
-        return f"Next: more --trials, if the difference to {listed(map(c.label, unsure))} matters to you."
-    return "Next: another --partition and --profile, to see whether it holds where you will use it."
+        return f" Of {plural(trials, 'trial')} nothing is sure: --trials 5."
+    return (
+        f" Of {plural(trials, 'trial')} only large differences are sure: --trials 10." if trials < FEW else ""
+    )
 
 
 def _alone(c: "Comparison") -> str:
