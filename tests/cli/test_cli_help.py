@@ -72,7 +72,7 @@ def test_a_wrong_word_suggests_the_right_one(call, words, suggestion):
 
 
 def test_other_names_are_of_flags_that_exist():
-    from amsfl.cli.errors import OTHER_NAMES
+    from amsfl.cli.output import OTHER_NAMES
 
     known = {flag for name in ("run", "compare") for flags, _, _ in parameters(name) for flag in flags}
     assert set(OTHER_NAMES.values()) <= known and not set(OTHER_NAMES) & known

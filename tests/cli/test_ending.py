@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from report_example import trial
 
-from amsfl.cli.ending import lines
+from amsfl.cli.progress import lines
 from amsfl.record import Manifest, RoundRecord
 
 DATA = {"base": {"holdout": {"accuracy": 0.93}}, "eval_rows": {"holdout": 1000}, "note": "made up"}

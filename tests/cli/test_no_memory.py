@@ -2,7 +2,7 @@
 
 import pytest
 
-from amsfl.cli.errors import sentences
+from amsfl.cli.output import sentences
 
 
 @pytest.mark.parametrize("trouble", [MemoryError(), RuntimeError("can't start new thread")])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from amsfl import clock, methods, planning
-from amsfl.cli.plan import read as read_clients
+from amsfl.cli.sites import read as read_clients
 from amsfl.core import Remark, UserError
 from amsfl.methods.amsfl import Amsfl
 from amsfl.simulation import components

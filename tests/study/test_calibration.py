@@ -10,7 +10,7 @@ from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl.cli.app import app
-from amsfl.cli.calibrate import _show as show
+from amsfl.cli.sites import _show_sites as show
 from amsfl.clock import read_profile
 from amsfl.core import UserError
 from amsfl.record import Manifest, MethodFacts, RoundRecord, RunRecord

@@ -9,7 +9,7 @@ from command_line import CliRunner
 
 import amsfl
 from amsfl.cli.app import app
-from amsfl.cli.forecast import advice
+from amsfl.cli.sites import advice
 from amsfl.core import UserError
 from amsfl.study.forecast import Forecast, ForecastGrid, ForecastRow, forecast
 

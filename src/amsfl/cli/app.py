@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError, Group, Parameter
 
-from amsfl.cli.errors import sentences, usage
 from amsfl.cli.flags import ALL, OWN
+from amsfl.cli.output import sentences, usage
 from amsfl.core import nearest
 from amsfl.core.version import VERSION
 
@@ -19,11 +19,11 @@ COMMANDS = {  # the first page of --help: one story from a table to real clients
         "deploy": "deploy",
     },
     "The model of a run": {"explain": "predict", "export": "predict"},
-    "Runs and studies": {"reproduce": "studies", "report": "studies", "resume": "run", "sweep": "sweep"},
+    "Runs and studies": {"reproduce": "studies", "report": "studies", "resume": "run", "sweep": "studies"},
     "Real clients": {
-        "plan": "plan",
-        "calibrate": "calibrate",
-        "forecast": "forecast",
+        "plan": "sites",
+        "calibrate": "sites",
+        "forecast": "sites",
         "supernode": "deploy",
     },
     "What there is": {"methods": "tables"},

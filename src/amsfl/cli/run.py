@@ -130,18 +130,18 @@ def _interruptible(work: Callable[[], T], folder: Path) -> T:
 
 
 def _print(result: "Result", folder: Path, as_json: bool, verbose: bool) -> None:
-    from amsfl.cli import ending
+    from amsfl.cli import progress
     from amsfl.record import read_manifest
 
     summary = result.summary
     if as_json:
         print_json(summary._asdict())
     else:
-        for line in ending.details(summary) if verbose else ():
+        for line in progress.details(summary) if verbose else ():
             say(line)
         recipe = result.parts.data.recipe
         remarks = 0 if recipe is None or verbose else len(recipe.remarks)
-        for line in ending.lines(summary, result.rounds, folder, read_manifest(folder, "run"), remarks):
+        for line in progress.lines(summary, result.rounds, folder, read_manifest(folder, "run"), remarks):
             say(line)
     if summary.rounds == ROUNDS_AT_MOST:
         say(f"amsfl: stopped after {ROUNDS_AT_MOST:,} rounds, the most that a run does.", stderr=True)

@@ -1,6 +1,10 @@
-"""`amsfl forecast`: what to deploy, by simulations of the sites that there are."""
+"""A table of sites: `amsfl plan` says who takes how many steps, `calibrate` makes one from real runs,
+`forecast` says what to deploy there.
+"""
 
+import csv
 import math
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -11,18 +15,177 @@ from cyclopts.validators import Number
 from amsfl.cli import flags
 from amsfl.cli.output import AsJson, plain, print_json, print_table, say, screen
 from amsfl.cli.studies import NOT_OF_STUDIES, parse_names
-from amsfl.core import UserError
+from amsfl.core import Plan, Remark, UserError
 from amsfl.core.records import Json
 from amsfl.settings.definitions import RunConfig
 
 if TYPE_CHECKING:
+    from amsfl import planning
     from amsfl.report.figures import ForecastBar
+    from amsfl.study.calibrate import FittedSites
     from amsfl.study.forecast import Forecast, ForecastRow
 
+TITLES = {
+    "client": "client",
+    "weight": "weight",
+    "step_seconds": "s a step",
+    "gain": "gain",
+    "fading": "fading",
+    "steps": "steps",
+    "seconds": "seconds",
+    "next_worth": "next step",
+    "why": "stopped by",
+}
+COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "fading")
+SHOWN, WAYS = 40, 12  # clients of a table, ways of a forecast; JSON, files and the page have them all
 N = TypeVar("N", int, float)
 OWN = ("profile", "clock", "round_end", "steps", "lr", "clients", "details", "engine", "budget", "policy")
 HEAD = ("method", "rounds end", "steps", "lr", "seconds", "interval", "rounds", "reached")
-SHOWN = 12  # lines on the screen; the page has them all
+
+
+@flags.takes(RunConfig, only=("budget", "clock", "policy", "steps"))
+def plan(
+    settings: Json,
+    clients: Annotated[Path, Parameter(help="CSV, one row per client: " + ", ".join(COLUMNS))],
+    /,
+    *,
+    most: Annotated[
+        int | None, Parameter(help="no client takes more steps than this; as many as in a run by default")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """How many local steps each client should take this round, and why.
+
+    The file is a table of sites; `amsfl methods` lists its columns. It needs client and step_seconds.
+
+    Without weight all clients count the same. Without comm_seconds or latency communication is free. Without
+    gain a first step is worth 1 everywhere. Without fading each further step is worth a twentieth less than
+    the one before it. The policy auto is price.
+    """
+    from amsfl import planning
+    from amsfl.settings.parse import make_config
+
+    # a user's own sites work side by side
+    config = make_config({"clock": "makespan"} | settings)
+    table = read(clients)
+    problem = planning.problem(
+        **table, most=planning.USUAL_MOST if most is None else most, clock=config.clock, budget=config.budget
+    )
+    policy = "price" if config.policy == "auto" else config.policy
+    made = planning.policy(policy)(problem, planning.Signals(steps=config.steps))
+    if as_json:
+        print_json(as_record(problem, made, policy), indent=2)
+    else:
+        _show_plan(problem, made)
+
+
+def read(path: Path) -> Json:
+    """What `planning.problem` takes of a table of sites; columns that it does not take are said."""
+    from amsfl.clock import read_sites
+    from amsfl.planning import FADING
+
+    table = read_sites(path)
+    table.need("client", "step_seconds")
+    usual = {"weight": 1.0, "gain": 1.0, "fading": FADING}
+    columns = {name: table.columns.get(name, default) for name, default in usual.items()}
+    # no model, so nothing to transfer
+    whole = "comm_seconds" if "comm_seconds" in table.columns else "latency"
+    unused = table.unused({"step_seconds", whole, *usual})
+    if unused:
+        warnings.warn(unused, Remark, stacklevel=2)
+    return {
+        "weights": columns.pop("weight"),
+        "step_seconds": table.columns["step_seconds"],
+        "comm_seconds": table.columns.get(whole, 0.0),
+        "clients": table.clients,
+        **columns,
+    }
+
+
+def as_record(problem: "planning.Problem", made: Plan, policy: str) -> Json:
+    """The plan as plain JSON."""
+    return {
+        "policy": policy,
+        "clock": problem.clock,
+        "budget": problem.budget,
+        "steps": dict(zip(problem.clients, made.steps.tolist(), strict=True)),
+        "seconds": made.seconds,
+        "worth": problem.worth(made.steps),
+        "why": dict(zip(problem.clients, made.why, strict=True)),
+    }
+
+
+def _show_plan(problem: "planning.Problem", made: Plan) -> None:
+    """The plan as a table, and what it comes to."""
+    from amsfl import planning
+
+    rows, titles = planning.table(problem, made), [*TITLES.values()]
+    cells = [[f"{v:.4g}" if isinstance(v := row[key], float) else str(v) for key in TITLES] for row in rows]
+    left_out = len(cells) - SHOWN
+    if left_out > 0:
+        dots = [f"... {left_out:,} more", *[""] * (len(titles) - 1)]
+        cells[SHOWN // 2 : -SHOWN // 2] = [dots]
+    print_table(titles, cells, left=(titles[0], titles[-1]))
+    console = screen()
+    console.print(planning.summary(problem, made))
+    console.print("seconds: computing and communicating; next step: what one more would add to the gain.")
+    for word in dict.fromkeys(made.why):
+        console.print(f"{word}: {planning.REASONS[word]}.")
+    if left_out > 0:
+        console.print(f"{SHOWN} of {len(rows):,} clients are shown; --json has them all.")
+
+
+def calibrate(
+    *folders: Annotated[
+        Path,
+        Parameter(help="records of runs with the same clients: amsfl deploy's, a Flower server's"),
+    ],
+    out: Annotated[Path | None, Parameter(help="the table of sites to write, as in profile.csv")] = None,
+    force: Annotated[bool, Parameter(help="overwrite that file")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make a table of sites from records of real runs; `amsfl run --profile` takes it.
+
+    step_seconds is the median of what clients measured. latency is the rest of a round, with what the server
+    does between two rounds. jitter, failures and absences are there where there were any.
+
+    Rows that amsfl dealt are dealt again by the same --data, --partition and --seed. For clients with data of
+    their own, the column weight has the shares.
+    """
+    from amsfl.record import write_atomically
+    from amsfl.study.calibrate import as_csv
+    from amsfl.study.calibrate import calibrate as fitted_on
+
+    if not folders:
+        raise UserError("Name at least one folder of a run: amsfl calibrate runs/deploy.")
+    fitted = fitted_on(folders)
+    text = as_csv(fitted)
+    if out is not None:
+        if out.suffix != ".csv":
+            raise UserError(
+                f"A profile's name ends in .csv, and {str(out)!r} does not; write --out profile.csv."
+            )
+        if out.exists() and not force:
+            raise UserError(f"{str(out)!r} exists; choose another --out, or overwrite it with --force.")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(out, text.encode())
+    if as_json:
+        columns = {key: part for key, part in fitted._asdict().items() if part is not None}
+        return print_json(
+            {key: part.tolist() if hasattr(part, "tolist") else part for key, part in columns.items()}
+        )
+    _show_sites(fitted, text)
+    if out is not None:
+        say(f"Written to {out}. Try it: amsfl run --profile {out} --clock makespan")
+
+
+def _show_sites(fitted: "FittedSites", text: str) -> None:
+    header, *rows = csv.reader(text.splitlines())
+    print_table(header, rows[:SHOWN], left=("client",))
+    out = screen()
+    if len(rows) > SHOWN:
+        out.print(f"{SHOWN} of {len(rows):,} clients are shown.")
+    out.print(f"Of every latency {fitted.server_seconds:.2f} s are the server's own, between two rounds.")
 
 
 @flags.takes(RunConfig, leave_out=(*NOT_OF_STUDIES, *OWN))
@@ -109,9 +272,9 @@ def forecast(
     write_atomically(out / "forecast.csv", to_csv(table).encode())
     if as_json:
         return print_json({"advice": said, "rows": [row._asdict() for row in outcome.rows]})
-    print_table(HEAD, cells[:SHOWN], left=HEAD[:2])
-    if len(cells) > SHOWN:
-        say(f"The first {SHOWN} of {len(cells)}; the page has them all.")
+    print_table(HEAD, cells[:WAYS], left=HEAD[:2])
+    if len(cells) > WAYS:
+        say(f"The first {WAYS} of {len(cells)}; the page has them all.")
     say(said)
     say(f"The page: {page}")
 
