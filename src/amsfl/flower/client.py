@@ -128,7 +128,7 @@ def client_app(make: Callable[[Context], Trainer]) -> ClientApp:
     def evaluate(message: Message, context: Context) -> Message:
         def answer() -> Message:
             arrays, task = received(message, context)
-            privacy.SiteLedger(context).check_open(task.run)
+            privacy.SiteLedger(context).check_open()
             trainer = make(context)
             trainer.load(arrays, task)
             scores = trainer.evaluate()
@@ -148,7 +148,7 @@ def work(
     spent."""
     started, ledger = time.perf_counter(), privacy.SiteLedger(context)
     if task.terms is None:
-        ledger.check_open(task.run)
+        ledger.check_open()
     trainer = make(context)
     trainer.load(arrays, task)
     if task.terms is not None:

@@ -18,29 +18,28 @@ step beyond the epsilon of the run's first order, and epsilon_run and epsilon of
 An entry is of a Flower run, whose id the server does not choose, and of the server's own name for the run,
 by which a resumed run, a Flower run of its own, finds what it has spent. Steps are spent before any row is
 read, under a lock: two orders at once, or a process that is killed, cannot take a step that is not counted.
-What was spent and not taken is given back in the end. That a step was taken is in Flower's context, too.
+What was spent and not taken is given back in the end.
 """
 
 import traceback
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 from filelock import FileLock
-from flwr.app import ConfigRecord, Context
+from flwr.app import Context
 
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
-from amsfl.flower.site_policy import site_folder, site_name, site_policy
+from amsfl.flower.site_policy import own_file, site_policy
 from amsfl.flower.task import SPENT, LocalTask
 from amsfl.privacy import Event, Exposure, noise_for, poisson_gaussian, safe_sum, system_random
 from amsfl.privacy.accounting import mark
 from amsfl.record import read_sealed, write_sealed
-from amsfl.record.disk import make_folder, safe_name
+from amsfl.record.disk import safe_name
 
-MARK = "amsfl-private"  # in Flower's context: a private step was taken
 PATIENCE = 60.0  # seconds that an order waits for another one's entry
 LOST = "nobody knows any more what this site has told: it should tell no more."
 
@@ -116,17 +115,15 @@ class LedgerEntry(NamedTuple):
         return Event(self.chance, self.noise, self.steps)
 
 
-Entries = Mapping[str, LedgerEntry]  # by Flower's run and the server's name; of older versions by that alone
+Entries = Mapping[str, LedgerEntry]  # by Flower's run and the server's name
 
 
 class SiteLedger:
     """The privacy ledger of the site that a context belongs to."""
 
     def __init__(self, context: Context):
-        name = safe_name(site_name(context), "The client name")
-        self.policy, self.path = site_policy(context), site_folder(context) / f"privacy-{name}.json"
-        self.kept = bool(context.node_config.get("state-dir"))
-        self.flower, self.state, self.spending = str(context.run_id), context.state, 0
+        self.policy, self.path = site_policy(context), own_file(context, "privacy", "json")
+        self.flower, self.spending = str(context.run_id), 0
 
     def spend(self, task: LocalTask, rows: int) -> tuple[int, float]:
         """Steps that this order may take, spent: as many as it asks for, fewer where privacy ends before; and
@@ -142,9 +139,9 @@ class SiteLedger:
             if not before and task.begun:
                 raise UserError(
                     "This site has lost its ledger of this run's privacy and does not know what is left: "
-                    'begin a new run, and give its --node-config a state-dir="/folder" that is kept.'
+                    "begin a new run, and keep what is in this site's state-dir."
                 )
-            noise = terms.noise or (before[0].noise if before else self._least_noise(task, chance))
+            noise = terms.noise or (before[0].noise if before else least_noise(task, chance))
             agreed = LedgerEntry(terms.epsilon, terms.delta, chance, noise, 0)
             if any(entry._replace(steps=0) != agreed for entry in before):
                 raise UserError(
@@ -153,25 +150,19 @@ class SiteLedger:
                 )
             entries.setdefault(key, agreed)
             # with next to no noise one step is too much, and to count many would take minutes
-            possible = self._fits({key: agreed._replace(steps=1)}, task.run)
-            steps = possible and most_steps(
-                task.steps, lambda count: self._fits(add(entries, key, count), task.run)
-            )
+            if not self._fits({key: agreed._replace(steps=1)}, task.run):
+                raise UserError(f"{SPENT}: no step of this site fits its epsilon.")
+
+            def fits(count: int) -> bool:
+                return self._fits(add(entries, key, count), task.run)
+
+            counts = range(1, task.steps + 1)
+            steps = task.steps if fits(task.steps) else bisect_left(counts, True, key=lambda n: not fits(n))
             if not steps:
                 raise UserError(f"{SPENT}: no further step of this site fits its epsilon.")
             self._write(add(entries, key, steps))
-            self.state[MARK] = ConfigRecord({"private": True})
         self.spending = steps
         return steps, noise
-
-    def _least_noise(self, task: LocalTask, chance: float) -> float:
-        terms = task.terms
-        assert terms is not None
-        if not terms.epsilon or task.private_steps < 1:
-            raise UserError(
-                "An order under privacy names its noise, or epsilon and privacy-steps to find it by."
-            )
-        return noise_for(Exposure(chance, 1.0, terms.delta), terms.epsilon, task.private_steps)
 
     def give_back(self, run: str, steps: int) -> float:
         """Steps that were spent here and not taken; the epsilon of this run so far."""
@@ -193,21 +184,16 @@ class SiteLedger:
         events = tuple(entry.event for entry in entries.values() if entry.steps)
         return poisson_gaussian(events, self.policy.delta)
 
-    def check_open(self, run: str) -> None:
-        """Nothing raw may leave once a private step was taken, unless the policy allows both. Without a
-        folder of its own a site knows of this Flower run, and of the server's `run`."""
-        if self.policy.mechanisms is not None:
-            return
-        entries = self.read()
-        known = of_flower(entries, self.flower) or of_name(entries, run) or (self.kept and entries)
-        if known or MARK in self.state:
+    def check_open(self) -> None:
+        """Nothing raw may leave once a private step was taken, unless the policy allows both."""
+        if self.policy.mechanisms is None and self.read():
             raise UserError(
                 "This site has kept its rows private before, and this order is without privacy, or asks for "
                 "scores: train with epsilon, or write mechanisms = ['none', 'record'] into its site.toml."
             )
 
     def read(self) -> Entries:
-        held = read_sealed(self.path, LOST) if self.path.exists() else {}
+        held = read_sealed(self.path, LOST) if self.path and self.path.exists() else {}
         return {run: LedgerEntry(**entry) for run, entry in held.items()}
 
     def _fits(self, entries: Entries, run: str) -> bool:
@@ -222,11 +208,24 @@ class SiteLedger:
         return f"{self.flower}:{safe_name(run, 'The run')}"
 
     def _write(self, entries: Entries) -> None:
+        assert self.path is not None
         write_sealed(self.path, {run: entry._asdict() for run, entry in entries.items()}, private=True)
 
     def _locked(self) -> FileLock:
-        make_folder(self.path.parent, private=True)
+        if self.path is None:
+            raise UserError(
+                'This site has no folder for the ledger of its privacy: add state-dir="/folder" to its '
+                "--node-config."
+            )
         return FileLock(self.path.with_suffix(".lock"), timeout=PATIENCE)
+
+
+def least_noise(task: LocalTask, chance: float) -> float:
+    """With which epsilon lasts for as many steps as the run will ask."""
+    terms = task.terms
+    if terms is None or not terms.epsilon or task.private_steps < 1:
+        raise UserError("An order under privacy names its noise, or epsilon and privacy-steps to find it by.")
+    return noise_for(Exposure(chance, 1.0, terms.delta), terms.epsilon, task.private_steps)
 
 
 def add(entries: Entries, key: str, steps: int) -> dict[str, LedgerEntry]:
@@ -242,8 +241,3 @@ def of_name(entries: Entries, run: str) -> Entries:
 def of_flower(entries: Entries, flower: str) -> Entries:
     """Those of one Flower run."""
     return {key: entry for key, entry in entries.items() if key.rpartition(":")[0] == flower}
-
-
-def most_steps(asked: int, fits: Callable[[int], bool]) -> int:
-    """Up to `asked` that fit, by halving."""
-    return asked if fits(asked) else bisect_left(range(1, asked), True, key=lambda steps: not fits(steps))

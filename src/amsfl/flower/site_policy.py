@@ -7,7 +7,6 @@ Clients of ours hold to it by themselves; any other ClientApp does with `ClientA
 import json
 import math
 import os
-import tempfile
 import time
 import tomllib
 from collections.abc import Callable, Iterator
@@ -167,46 +166,27 @@ def read_policy(path: Path) -> SitePolicy:
 def site_policy(context: Context) -> SitePolicy:
     """By the file, and by `epsilon` and `delta` of the node-config."""
     node: Any = context.node_config
-    folder = node.get("state-dir")
-    named = node.get("policy")
-    path = Path(str(named or Path(str(folder or ".")) / FILE)).expanduser()
-    policy = read_policy(path) if named or (folder and path.exists()) else SitePolicy()
+    path = Path(str(node.get("policy") or Path(str(node.get("state-dir") or ".")) / FILE)).expanduser()
+    there = "policy" in node or ("state-dir" in node and path.exists())
+    policy = read_policy(path) if there else SitePolicy()
     if "epsilon" in node:
-        own = float(node["epsilon"])
-        policy = policy._replace(
-            epsilon=own if policy.epsilon is None else min(own, policy.epsilon),
-            delta=float(node.get("delta", policy.delta)),
-        )
-    own_budgets = [each for each in (policy.epsilon, policy.epsilon_run) if each is not None]
-    if own_budgets and not (all(0 < each < math.inf for each in own_budgets) and 0 < policy.delta < 1):
+        own = min(float(node["epsilon"]), math.inf if policy.epsilon is None else policy.epsilon)
+        policy = policy._replace(epsilon=own, delta=float(node.get("delta", policy.delta)))
+    budgets = [each for each in (policy.epsilon, policy.epsilon_run) if each is not None]
+    if budgets and not (all(0 < each < math.inf for each in budgets) and 0 < policy.delta < 1):
         raise UserError("A site's epsilon and epsilon_run are above 0 and its delta between 0 and 1.")
-    if policy.epsilon is not None and not folder:
-        raise UserError(
-            "This site's epsilon is for all runs together, and it has no folder for its ledger: add "
-            'state-dir="/folder" to its --node-config.'
-        )
     return policy
 
 
-def site_name(context: Context) -> str:
-    """What a site calls itself: its registration and its ledger go by that."""
-    node = context.node_config
-    return str(node.get("client") or node.get("partition-id", context.node_id))
-
-
-def site_folder(context: Context) -> Path:
-    """Where a site keeps what must outlive a message."""
-    folder: Any = context.node_config.get("state-dir")
-    if folder:
-        return Path(str(folder)).expanduser()
-    user = getattr(os, "getuid", lambda: "user")()
-    path = Path(tempfile.gettempdir()) / f"amsfl-sites-{user}" / str(context.node_id)
-    disk.make_folder(path.parent, private=True)
-    if hasattr(os, "getuid") and path.parent.stat().st_uid != os.getuid():
-        raise UserError(
-            f"{str(path.parent)!r} is another user's: set state-dir in this site's --node-config."
-        )
-    return path
+def own_file(context: Context, kind: str, ending: str) -> Path | None:
+    """A file of this site alone that outlives a message, in its state-dir; None where it has none."""
+    node: Any = context.node_config
+    if not node.get("state-dir"):
+        return None
+    name = disk.safe_name(str(node.get("partition-id", context.node_id)), "The partition-id")
+    folder = Path(str(node["state-dir"])).expanduser()
+    disk.make_folder(folder, private=True)
+    return folder / f"{kind}-{name}.{ending}"
 
 
 @contextmanager
@@ -224,19 +204,10 @@ def logged(context: Context, what: str) -> Iterator[dict[str, Any]]:
         entry["failed"] = type(error).__name__
         raise
     finally:
-        if context.node_config.get("state-dir"):
-            _append(context, entry)
-
-
-def _append(context: Context, entry: dict[str, Any]) -> None:
-    folder = site_folder(context)
-    disk.make_folder(folder, private=True)
-    path = folder / f"orders-{disk.safe_name(site_name(context), 'The client name')}.jsonl"
-    line = (json.dumps(entry, default=str) + "\n").encode()
-    with disk.explain_errors("written", path):
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        try:
-            disk.write_all(file, line)
-            os.fsync(file)
-        finally:
-            os.close(file)
+        if path := own_file(context, "orders", "jsonl"):
+            line = (json.dumps(entry, default=str) + "\n").encode()
+            how = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            with disk.explain_errors("written", path), os.fdopen(os.open(path, how, 0o600), "ab") as file:
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
