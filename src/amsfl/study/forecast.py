@@ -1,26 +1,23 @@
 """Which method, round end and steps would reach a target soonest at given sites, before anything is deployed.
 
-A unit is a method with a round end: all its seeds, steps and learning rates are one batch. AMSFL's come
-first; what takes more than PATIENCE times as long as the best so far is not waited for. Each unit is a file
-of its own, so that a forecast which was stopped goes on where it was.
+A method with a round end is one sweep, of seeds, steps and learning rates. AMSFL's come first; what takes
+more than PATIENCE times as long as the best so far is not waited for.
 """
 
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from amsfl import clock, methods
-from amsfl.core import DiskError, UserError
-from amsfl.core.records import Json, JsonMapping
-from amsfl.data import Dataset
+from amsfl.core import UserError
+from amsfl.core.records import JsonMapping
 from amsfl.planning.planner import policy_of
-from amsfl.record import dumps, read_sealed, write_sealed
 from amsfl.settings.checks import round_end_of
-from amsfl.simulation import CustomParts, RunConfig, make_config, provenance, run_batch
+from amsfl.simulation import CustomParts, RunConfig, make_config
 from amsfl.simulation.components import client_names, load_data
+from amsfl.study.sweep import SweepRun, run_all
 
 PATIENCE = 10.0
 ROUNDS = 300  # at most
@@ -50,16 +47,6 @@ class ForecastRow(NamedTuple):
         return float(np.exp(np.log(seconds).mean()) if np.isfinite(seconds).all() else np.median(seconds))
 
 
-class ForecastUnit(NamedTuple):
-    method: str
-    round_end: str
-    trials: list[RunConfig]  # seeds, of each steps and lr
-
-    @property
-    def name(self) -> str:
-        return f"{self.method}, {self.round_end}".replace("/", "-").replace(":", "-")
-
-
 class Forecast(NamedTuple):
     rows: list[ForecastRow]  # the soonest first
     clients: int
@@ -81,17 +68,15 @@ def forecast(
     settings: JsonMapping,
     out: Path,
     grid: ForecastGrid,
-    watch: Callable[[str, int, int], None] | None = None,
+    watch: Callable[[str, int, int], None] = lambda *_: None,
 ) -> Forecast:
-    """Run every unit that is not on record yet."""
+    """Run every way that is not on record yet."""
     base = {"rounds": ROUNDS, **settings, "clock": "makespan", "stop_at_target": True, "details": ""}
     config = make_config(base)
     if config.target is None:
         raise UserError("A forecast is of the time to a target; add --target 0.95, or as in f1=0.8.")
-    table = clock.read_sites(Path(config.profile))
-    dataset = load_data(config)
-    sites = client_names(config, dataset)
-    clients = len(sites) or table.count
+    table, dataset = clock.read_sites(Path(config.profile)), load_data(config)
+    clients = len(client_names(config, dataset)) or table.count
     base |= {"clients": clients}
     if not grid.round_ends:
         cohort = config.cohort or clients
@@ -100,30 +85,29 @@ def forecast(
     units, left_out = _units(base, grid, clients)
     if not units:
         raise UserError(f"None of the methods can run with these settings: {' '.join(left_out)}")
-    inputs = [base, provenance.of_data(dataset), provenance.versions()]
-    rows, best = list[ForecastRow](), np.inf
+    ways, best = list[ForecastRow](), np.inf
     for place, unit in enumerate(units):
-        path = out / f"{unit.name}.json"
-        made_from = sha256(dumps([*inputs, provenance.of_files(unit.trials[0])]).encode()).hexdigest()
-        key = {"made_from": made_from, "trials": [dumps(each.model_dump()) for each in unit.trials]}
-        mine = _on_record(path, key)
-        if mine is None:
-            if watch:
-                watch(unit.name, place, len(units))
-            mine = _run(unit, dataset, best)
-            out.mkdir(parents=True, exist_ok=True)
-            write_sealed(path, {"key": key, "rows": [row._asdict() for row in mine]})
-        rows += mine
-        best = min([best, *(row.middle for row in mine)])
-    # of each method, round end and steps the learning rate that is best with hindsight
-    groups: dict[tuple[str, str, int | None], list[ForecastRow]] = {}
-    for row in rows:
-        groups.setdefault((row.method, row.round_end, row.steps), []).append(row)
-    ways = [min(some, key=lambda row: (-row.reached, row.middle)) for some in groups.values()]
+        method = methods.make(unit[0].method)
+        planned = not policy_of(unit[0], method).steps
+        watch(f"{unit[0].method}, {unit[0].round_end}", place, len(units))
+        limit = None if planned or not np.isfinite(best) else PATIENCE * best
+        unit = [each.model_copy(update={"seconds": limit}) for each in unit]
+        rows = run_all([SweepRun({}, each, CustomParts(dataset=dataset)) for each in unit], out)
+        mine: dict[int, dict[float | None, ForecastRow]] = {}  # by steps, by learning rate
+        for each, row in zip(unit, rows, strict=True):
+            steps, title = None if planned else each.steps, method.title or each.method
+            fresh = ForecastRow(each.method, title, each.round_end, steps, each.lr, [], [])
+            way = mine.setdefault(each.steps, {}).setdefault(each.lr, fresh)
+            way.seconds.append(row["seconds_to_target"])
+            way.rounds.append(row["rounds_to_target"])
+        # the learning rate that is best with hindsight
+        ways += [min(some.values(), key=lambda row: (-row.reached, row.middle)) for some in mine.values()]
+        best = min(best, *(way.middle for some in mine.values() for way in some.values()))
     return Forecast(sorted(ways, key=lambda row: row.middle), clients, grid.seeds, left_out)
 
 
-def _units(base: JsonMapping, grid: ForecastGrid, clients: int) -> tuple[list[ForecastUnit], list[str]]:
+def _units(base: JsonMapping, grid: ForecastGrid, clients: int) -> tuple[list[list[RunConfig]], list[str]]:
+    """The runs of each method with each round end, and why some are left out."""
     units, left_out = [], []
     for name in sorted(grid.methods, key=lambda name: not name.startswith("amsfl")):
         method = methods.make(name)
@@ -136,38 +120,12 @@ def _units(base: JsonMapping, grid: ForecastGrid, clients: int) -> tuple[list[Fo
                 continue
             planned = not policy_of(one, method).steps
             own = {**base, "method": name, "round_end": resolved.name}
-            trials = [
-                make_config({**own, "steps": count, "lr": lr, "seed": seed})
-                for count in ([one.steps] if planned else grid.steps)
-                for lr in ([None] if method.judges else grid.rates)
-                for seed in range(one.seed, one.seed + grid.seeds)
-            ]
-            units.append(ForecastUnit(name, resolved.name, trials))
+            units.append(
+                [
+                    make_config({**own, "steps": count, "lr": lr, "seed": seed})
+                    for count in ([one.steps] if planned else grid.steps)
+                    for lr in ([None] if method.judges else grid.rates)
+                    for seed in range(one.seed, one.seed + grid.seeds)
+                ]
+            )
     return units, left_out
-
-
-def _run(unit: ForecastUnit, dataset: Dataset, best: float) -> list[ForecastRow]:
-    method = methods.make(unit.method)
-    planned = not policy_of(unit.trials[0], method).steps
-    limit = None if planned or not np.isfinite(best) else PATIENCE * best
-    trials = [each.model_copy(update={"seconds": limit}) for each in unit.trials]
-    summaries = [result.summary for result in run_batch(trials, CustomParts(dataset=dataset))]
-    rows: dict[tuple[int, float | None], ForecastRow] = {}
-    for config, summary in zip(trials, summaries, strict=True):
-        steps, lr = None if planned else config.steps, config.lr
-        fresh = ForecastRow(unit.method, method.title or unit.method, unit.round_end, steps, lr, [], [])
-        row = rows.setdefault((config.steps, config.lr), fresh)
-        row.seconds.append(summary.seconds_to_target)
-        row.rounds.append(summary.rounds_to_target)
-    return list(rows.values())
-
-
-def _on_record(path: Path, key: Json) -> list[ForecastRow] | None:
-    """What of the same settings is finished; what is damaged or of other settings is run again."""
-    if not path.exists():
-        return None
-    try:
-        content = read_sealed(path, "it is run again.")
-    except DiskError:
-        return None
-    return [ForecastRow(**row) for row in content["rows"]] if content["key"] == key else None

@@ -3,14 +3,14 @@
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from hashlib import sha256
 from itertools import product
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from amsfl.core import Remark, UserError
+from amsfl.core import DiskError, Remark, UserError
 from amsfl.core.records import Json, JsonMapping
 from amsfl.core.scores import LESS
 from amsfl.data import Dataset, Frame
@@ -35,7 +35,6 @@ Watch = Callable[[int, int], None]
 
 
 class SweepRun(NamedTuple):
-    place: int
     swept: Json
     config: RunConfig
     own: CustomParts
@@ -77,34 +76,49 @@ def sweep(
     import pandas
 
     runs = combinations(over, dataset, network, settings)
+    with line(progress) as show:
+
+        def after(done: int, of: int) -> None:
+            if watch:
+                watch(done, of)
+            if show:
+                show(done / of, f"{done} of {of} runs")
+
+        rows = run_all(runs, out, after)
+    return pandas.DataFrame([{**run.swept, **row} for run, row in zip(runs, rows, strict=True)])
+
+
+def run_all(
+    runs: Sequence[SweepRun], out: str | Path | None = None, watch: Watch = lambda *_: None
+) -> list[Row]:
+    """What every run came to, in their order. What `out` holds is not run again, unless it is damaged."""
     data: dict[str, Dataset] = {}  # each once
     for run in runs:
         if run.of_data not in data:
             data[run.of_data] = run.own.dataset or load_data(run.config)
-    names = [_name(run, data[run.of_data]) for run in runs]
+    made = {key: provenance.of_data(each) for key, each in data.items()}
+    names = [_name(run, made[run.of_data]) for run in runs]
     _check_names(runs, names)
-    where = Path(out) if out else None
-    with Lock(where) if where else nullcontext(), line(progress) as show:
-        finished: dict[str, Row] = {}
-        for path in sorted(where.glob(FILES)) if where else ():
-            finished |= read_sealed(path, "remove it, and the sweep runs these again.")["runs"]
-        left = [run for run in runs if names[run.place] not in finished]
+    where, finished = Path(out) if out else None, dict[str, Row]()
+    with Lock(where) if where else nullcontext():
+        for path in where.glob(FILES) if where else ():
+            with suppress(DiskError):
+                finished |= read_sealed(path, "these are run again.")["runs"]
+        left = [(name, run) for name, run in zip(names, runs, strict=True) if name not in finished]
         done = len(runs) - len(left)
         for batch in batches(left):
-            own = batch[0].own._replace(dataset=data[batch[0].of_data])
-            results = run_batch([run.config for run in batch], own)
+            first = batch[0][1]
+            configs, own = [run.config for _, run in batch], first.own._replace(dataset=data[first.of_data])
+            results = run_batch(configs, own)
             for text in dict.fromkeys(text for r in results for text in setting_remarks(r.parts, r.place)):
-                warnings.warn(text, Remark, stacklevel=2)
-            fresh = {names[run.place]: measured(r) for run, r in zip(batch, results, strict=True)}
+                warnings.warn(text, Remark, stacklevel=3)
+            fresh = {name: measured(r) for (name, _), r in zip(batch, results, strict=True)}
             if where:
-                write_sealed(where / FILES.replace("*", next(iter(fresh))), {"runs": fresh})
+                write_sealed(where / FILES.replace("*", batch[0][0]), {"runs": fresh})
             finished |= fresh
             done += len(batch)
-            if watch:
-                watch(done, len(runs))
-            if show:
-                show(done / len(runs), f"{done} of {len(runs)} runs")
-    return pandas.DataFrame([{**run.swept, **finished[names[run.place]]} for run in runs])
+            watch(done, len(runs))
+    return [finished[name] for name in names]
 
 
 def best_of(rows: Iterable[Row], over: Iterable[str], settings: JsonMapping) -> list[Json]:
@@ -146,12 +160,12 @@ def combinations(
     runs = []
     settings, dataset = table_of(settings, dataset)
     shared, _ = split_custom({key: None for key in (*settings, *values)}, dataset, network)
-    for place, chosen in enumerate(product(*values.values())):
+    for chosen in product(*values.values()):
         swept = dict(zip(values, chosen, strict=True))
         own, rest = split_custom({**settings, **swept})
         own = own._replace(dataset=shared.dataset, network=shared.network)
         shown = {key: getattr(value, "name", value) for key, value in swept.items()}
-        runs.append(SweepRun(place, shown, make_config(rest | own.names()), own))
+        runs.append(SweepRun(shown, make_config(rest | own.names()), own))
     return runs
 
 
@@ -164,17 +178,17 @@ def _values(key: str, values: Any) -> list[Any]:
     return listed
 
 
-def batches(runs: Sequence[SweepRun]) -> Iterator[list[SweepRun]]:
-    """Runs that an engine can hold at once, in the order of the first of each."""
-    alike: dict[str, list[SweepRun]] = {}
-    for run in runs:
+def batches(runs: Sequence[tuple[str, SweepRun]]) -> Iterator[list[tuple[str, SweepRun]]]:
+    """Runs that an engine can hold at once, with their names, in the order of the first of each."""
+    alike: dict[str, list[tuple[str, SweepRun]]] = {}
+    for name, run in runs:
         objects = [id(part) for part in run.own]  # the data set, too, is one object for all
         config, method = run.config, federation_of(run.config, run.own).method
         end = chosen_round_end(config, method, config.cohort or config.clients, run.own.round_end)
         # by the clock a method's own round end is used or not; uploads are added up otherwise under attack
         facts = [end.name, bool(config.attack), objects]
         shared = dumps([config.model_dump(exclude={*marked(RunConfig, "trial")}, mode="json"), facts])
-        alike.setdefault(shared, []).append(run)
+        alike.setdefault(shared, []).append((name, run))
     for group in alike.values():
         for first in range(0, len(group), CHUNK):
             yield group[first : first + CHUNK]
@@ -201,15 +215,10 @@ def measured(result: Result) -> Row:
     }
 
 
-def _name(run: SweepRun, data: Dataset) -> str:
+def _name(run: SweepRun, data: Json) -> str:
     """The same for the same settings, data and versions: such a run need not be run again."""
-    made = [
-        run.config.model_dump(mode="json"),
-        provenance.of_data(data),
-        provenance.of_files(run.config),
-        provenance.versions(),
-    ]
-    return sha256(dumps(made).encode()).hexdigest()[:24]
+    settings, files = run.config.model_dump(mode="json"), provenance.of_files(run.config)
+    return sha256(dumps([settings, data, files, provenance.versions()]).encode()).hexdigest()[:24]
 
 
 def _check_names(runs: Sequence[SweepRun], names: Sequence[str]) -> None:
