@@ -74,12 +74,8 @@ class RunFolder:
     def save(self, arrays: Mapping[str, ArrayRecord | None], state: Json) -> None:
         """All that the next round needs."""
         kept = dict(arrays) | {"best-model": self.best.get("arrays")}
-        flat = {
-            f"{kind}{SEPARATOR}{key}": np.asarray(part.numpy(), order="C")
-            for kind, record in kept.items()
-            if record is not None
-            for key, part in record.items()
-        }
+        parts = ((kind, *each) for kind, record in kept.items() for each in (record or {}).items())
+        flat = {f"{kind}{SEPARATOR}{key}": np.asarray(part.numpy(), order="C") for kind, key, part in parts}
         best = {key: value for key, value in self.best.items() if key != "arrays"}
         self.writer.checkpoint(Checkpoint(len(self.rounds), flat, {"flower": {"state": state, "best": best}}))
 
@@ -87,22 +83,64 @@ class RunFolder:
         """The models' files and the summary."""
         config, network = self.config, self.network or OWN
         self.writer.describe({"clients": {"names": [str(name) for name in names]}})
-        summary = self.summary = summarised(config, self.rounds, self.best, names, epsilon, elapsed)
-        about: dict[str, Any] = {
-            "title": config.method,
-            "data": config.data,
-            "model": config.model if self.network else "own",
-            "version": VERSION,
-            "rounds": len(self.rounds),
-            "clients": len(names),
-            "metrics": summary.metrics,
-            "settings": config.model_dump(exclude_none=True),
-        }
+        summary = self.summary = self._summary(names, epsilon, elapsed)
+        about: Json = {"title": config.method, "data": config.data, "version": VERSION}
+        about |= {"model": config.model if self.network else "own", "clients": len(names)}
+        about |= {"rounds": len(self.rounds), "metrics": summary.metrics}
+        about["settings"] = config.model_dump(exclude_none=True)
         if summary.best:
             about |= {"score": summary.best["by"], "best": summary.best}
         best = dict(network.tensors(self.best["arrays"])) if self.best else None
         last = network.like._replace(tensors=dict(network.tensors(arrays)), about=about)
         self.writer.end(summary, folder_files(last, best))
+
+    def _summary(self, names: list[int], epsilon: dict[str, float], elapsed: float) -> Summary:
+        """summary.json, as a simulated run's."""
+        last: Json = {}
+        steps = dict.fromkeys(map(str, names), 0)
+        for record in self.rounds:
+            last = last | record.metrics  # not every split is scored in every round
+            for who, count in zip(record.cohort, record.steps, strict=True):
+                steps[str(names[who])] += count
+        scores = deciding_split(last)
+        score = shown_score(self.config.score, scores)
+        by, larger = judged_by(scores, score)
+        reached = next(
+            (r for r in self.rounds if score and score.met(deciding_split(r.metrics), self.config.target)),
+            None,
+        )
+        seconds = self.rounds[-1].seconds if self.rounds else {"sum": 0.0, "makespan": 0.0}
+        sign = 1 if larger else -1
+        chosen = (
+            {"round": self.best["round"], "score": sign * self.best["score"], "by": by} if self.best else {}
+        )
+        return Summary(
+            method=self.config.method,
+            data=self.config.data,
+            synthetic=False,
+            note="",
+            seed=self.config.seed,
+            status="finished",
+            rounds=len(self.rounds),
+            accuracy=scores.get("accuracy"),
+            test_accuracy=last.get("test", {}).get("accuracy"),
+            metrics=last,
+            local_accuracy=None,
+            clock="makespan",
+            virtual_seconds=seconds["makespan"],
+            virtual_seconds_by_clock=seconds,
+            target=self.config.target,
+            seconds_to_target=reached.wall["elapsed"] if reached else None,
+            rounds_to_target=reached.round if reached else None,
+            steps=steps,
+            bytes_up=sum(record.bytes_up for record in self.rounds),
+            bytes_down=sum(record.bytes_down for record in self.rounds),
+            epsilon=epsilon,
+            refused=sum(len(record.plan["refused"]) for record in self.rounds),
+            wall={"seconds": elapsed, "client_steps_per_second": sum(steps.values()) / max(elapsed, 1e-9)},
+            score=self.config.score or (score.name if score else "accuracy"),
+            best=chosen,
+        )
 
     def close(self) -> None:
         self.writer.close()
@@ -125,54 +163,3 @@ def manifest(config: ServeConfig, arrays: ArrayRecord) -> Manifest:
 def deciding_split(metrics: Json) -> Json:
     """The split that targets are held against: the server's hold-out, else the clients' own test rows."""
     return metrics.get("holdout") or metrics.get("clients") or {}
-
-
-def summarised(
-    config: ServeConfig,
-    rounds: list[RoundRecord],
-    best: Json,
-    names: list[int],
-    epsilon: dict[str, float],
-    elapsed: float,
-) -> Summary:
-    """summary.json, as a simulated run's."""
-    last: Json = {}
-    steps = dict.fromkeys(map(str, names), 0)
-    for record in rounds:
-        last = last | record.metrics  # not every split is scored in every round
-        for who, count in zip(record.cohort, record.steps, strict=True):
-            steps[str(names[who])] += count
-    scores = deciding_split(last)
-    score = shown_score(config.score, scores)
-    by, larger = judged_by(scores, score)
-    reached = next((r for r in rounds if score and score.met(deciding_split(r.metrics), config.target)), None)
-    seconds = rounds[-1].seconds if rounds else {"sum": 0.0, "makespan": 0.0}
-    sign = 1 if larger else -1
-    chosen = {"round": best["round"], "score": sign * best["score"], "by": by} if best else {}
-    return Summary(
-        method=config.method,
-        data=config.data,
-        synthetic=False,
-        note="",
-        seed=config.seed,
-        status="finished",
-        rounds=len(rounds),
-        accuracy=scores.get("accuracy"),
-        test_accuracy=last.get("test", {}).get("accuracy"),
-        metrics=last,
-        local_accuracy=None,
-        clock="makespan",
-        virtual_seconds=seconds["makespan"],
-        virtual_seconds_by_clock=seconds,
-        target=config.target,
-        seconds_to_target=reached.wall["elapsed"] if reached else None,
-        rounds_to_target=reached.round if reached else None,
-        steps=steps,
-        bytes_up=sum(record.bytes_up for record in rounds),
-        bytes_down=sum(record.bytes_down for record in rounds),
-        epsilon=epsilon,
-        refused=sum(len(record.plan["refused"]) for record in rounds),
-        wall={"seconds": elapsed, "client_steps_per_second": sum(steps.values()) / max(elapsed, 1e-9)},
-        score=config.score or (score.name if score else "accuracy"),
-        best=chosen,
-    )

@@ -121,7 +121,7 @@ def configured(settings: Mapping[str, Any], run: Mapping[str, Any]) -> ServeConf
     odd = sorted({*config.model_fields_set} & {*given} & (SIMULATED | DEALT))
     if odd:
         raise UserError(
-            f"Setting {odd[0]!r} is about simulations, and here real clients train; leave it out."
+            f"Setting {odd[0]!r} is about simulations, and real clients train here: leave it out."
         )
     if not run.get("resume"):
         return config
@@ -140,7 +140,9 @@ def made(config: ServeConfig, strategy: Strategy | None = None) -> Wrapper:
         return AMSFL(strategy, **common)
     check_method(config)
     options, name = dict(config.options), config.method
-    inside = METHODS[name](sampled(config), options)
+    kind, takes = METHODS[name]
+    own = {key: options.pop(option, usual) for key, (option, usual) in takes.items()}
+    inside = kind(**sampled(config), **own)
     if name == "amsfl":
         return AMSFL(inside, **common)
     balance = 1.0 if name == "fednova" else 0.0
@@ -177,21 +179,20 @@ def sampled(config: ServeConfig) -> dict[str, Any]:
     }
 
 
-def _adaptive(kind: Any) -> Callable[[dict[str, Any], dict[str, float]], Strategy]:
-    return lambda sampling, options: kind(
-        **sampling, eta=options.pop("server_lr", 0.1), tau=options.pop("tau", 1e-3)
-    )
-
-
-METHODS: dict[str, Callable[[dict[str, Any], dict[str, float]], Strategy]] = {
-    **dict.fromkeys(
-        ("amsfl", "fedavg", "fednova", "fedbuff", "fedasync", "scaffold", "feddyn"),
-        lambda sampling, options: flower.FedAvg(**sampling),
-    ),
-    "fedprox": lambda sampling, o: flower.FedProx(**sampling, proximal_mu=o.pop("mu", 0.1)),
-    "fedavgm": lambda sampling, o: flower.FedAvgM(**sampling, server_momentum=o.pop("momentum", 0.9)),
-    "fedadam": _adaptive(flower.FedAdam),
-    "fedyogi": _adaptive(flower.FedYogi),
+Takes = dict[str, tuple[str, float]]  # by what Flower calls an option: what we do, and what it usually is
+RATES: Takes = {"eta": ("server_lr", 0.1), "tau": ("tau", 1e-3)}
+METHODS: dict[str, tuple[Any, Takes]] = {
+    "amsfl": (flower.FedAvg, {}),
+    "fedavg": (flower.FedAvg, {}),
+    "fednova": (flower.FedAvg, {}),
+    "fedbuff": (flower.FedAvg, {}),
+    "fedasync": (flower.FedAvg, {}),
+    "scaffold": (flower.FedAvg, {}),
+    "feddyn": (flower.FedAvg, {}),
+    "fedprox": (flower.FedProx, {"proximal_mu": ("mu", 0.1)}),
+    "fedavgm": (flower.FedAvgM, {"server_momentum": ("momentum", 0.9)}),
+    "fedadam": (flower.FedAdam, RATES),
+    "fedyogi": (flower.FedYogi, RATES),
 }
 ENDS = {"fedbuff": "buffer", "fedasync": "buffer:1"}
 

@@ -98,14 +98,6 @@ def spread(outputs: list[Any]) -> float:
     return float((whole - whole.mean(0)).abs().max() / (1 + whole.abs().max()))
 
 
-def norms(rows: Any) -> Any:
-    """As safe_sum.norms: squares neither underflow nor overflow."""
-    largest = rows.abs().amax(1)
-    scale = largest.clamp(safe_sum.SMALLEST, safe_sum.LARGEST)
-    lengths = (rows / scale[:, None]).square().sum(1).sqrt() * scale
-    return torch.where(largest <= safe_sum.LARGEST, lengths, torch.inf)
-
-
 def private_sum(
     module: Any,
     loss_of: Callable[[Any], Any],
@@ -114,14 +106,14 @@ def private_sum(
     present: Any,
     private: RowPrivacy,
 ) -> Any:
-    """The sum of the gradients of the rows that are present, each cut as `private` says, as one flat tensor.
+    """The sum of the gradients of the rows that are present, each cut as `private` says, as one flat vector.
 
     `draw(places)` collates rows to a batch on the device; a row whose gradient is no number counts nothing.
     """
     trained = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
     whole = LossModule(module, loss_of)
     numbers = sum(part.numel() for part in trained.values())
-    total = torch.zeros(numbers, device=next(iter(trained.values())).device)
+    total = np.zeros(numbers, np.float32)
 
     def lost(params: Any, row: Any) -> Any:
         named = {f"inner.{name}": part for name, part in params.items()}
@@ -141,10 +133,9 @@ def private_sum(
                 "client's log has more): under privacy use modules, and batches of tensors, that it can."
             ) from None
         flat = torch.cat([part.reshape(len(part), -1).float() for part in each.values()], dim=1)
-        lengths = norms(flat).cpu().numpy()
-        factors = safe_sum.row_factors(private, lengths, present[begin : begin + turn])
-        by = torch.from_numpy(factors).to(flat.device)
-        total += by @ torch.where(by[:, None] > 0, flat, 0.0)
+        grads = flat.cpu().numpy()
+        factors = safe_sum.row_factors(private, safe_sum.norms(grads), present[begin : begin + turn])
+        total += safe_sum.weighted_sum(factors, grads)
     return total
 
 

@@ -324,8 +324,7 @@ class TorchTrainer(TorchModel):
             rows = [loader.dataset[int(place)] for place in some]
             return torch_rows.moved(loader.collate_fn(rows), self.device)
 
-        summed = torch_rows.private_sum(self.module, self.loss_of, draw, places, present, private)
-        return summed.cpu().numpy()
+        return torch_rows.private_sum(self.module, self.loss_of, draw, places, present, private)
 
     # -- scores ----------------------------------------------------------------------------------------------
 
