@@ -127,14 +127,8 @@ def rehearse(
     run_config: Mapping[str, Any] | None = None,
     rounds: int | None = None,
 ) -> InProcessGrid:
-    """Run the app that lies in a folder to its end; what its nodes did.
-
-    Args:
-        folder: With the app's pyproject.toml.
-        nodes: Their node-configs.
-        run_config: Over the app's own.
-        rounds: In place of what the app's config says, by whatever name it has there.
-    """
+    """Run the app that lies in a folder to its end; what its nodes did. `run_config` goes over the app's own,
+    and `rounds` over what that says, by whatever name it has there."""
     components, own = described(folder)
     config = own | dict(run_config or {})
     if rounds is not None:
@@ -142,9 +136,7 @@ def rehearse(
     with importable(folder):
         server, client = (loaded(components[part]) for part in ("serverapp", "clientapp"))
         if not isinstance(server, ServerApp) or not isinstance(client, ClientApp):
-            raise UserError(
-                f"The components of the app in {str(folder)!r} are no ServerApp and ClientApp; {LIKE}."
-            )
+            raise UserError(f"The app in {str(folder)!r} has no ServerApp and ClientApp; {LIKE}.")
         grid = GrowingGrid(client, nodes, config)
         FLOWER_LOGGER.setLevel(WARNING)  # a dozen lines a round
         server(grid=grid, context=Context(1, 1, {}, RecordDict(), config))

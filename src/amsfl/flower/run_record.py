@@ -96,32 +96,29 @@ class RunFolder:
 
     def _summary(self, names: list[int], epsilon: dict[str, float], elapsed: float) -> Summary:
         """summary.json, as a simulated run's."""
+        config, rounds, best = self.config, self.rounds, self.best
         last: Json = {}
         steps = dict.fromkeys(map(str, names), 0)
-        for record in self.rounds:
+        for record in rounds:
             last = last | record.metrics  # not every split is scored in every round
             for who, count in zip(record.cohort, record.steps, strict=True):
                 steps[str(names[who])] += count
         scores = deciding_split(last)
-        score = shown_score(self.config.score, scores)
+        score = shown_score(config.score, scores)
         by, larger = judged_by(scores, score)
-        reached = next(
-            (r for r in self.rounds if score and score.met(deciding_split(r.metrics), self.config.target)),
-            None,
-        )
-        seconds = self.rounds[-1].seconds if self.rounds else {"sum": 0.0, "makespan": 0.0}
+        met = (each for each in rounds if score and score.met(deciding_split(each.metrics), config.target))
+        reached = next(met, None)
+        seconds = rounds[-1].seconds if rounds else {"sum": 0.0, "makespan": 0.0}
         sign = 1 if larger else -1
-        chosen = (
-            {"round": self.best["round"], "score": sign * self.best["score"], "by": by} if self.best else {}
-        )
+        chosen = best and {"round": best["round"], "score": sign * best["score"], "by": by}
         return Summary(
-            method=self.config.method,
-            data=self.config.data,
+            method=config.method,
+            data=config.data,
             synthetic=False,
             note="",
-            seed=self.config.seed,
+            seed=config.seed,
             status="finished",
-            rounds=len(self.rounds),
+            rounds=len(rounds),
             accuracy=scores.get("accuracy"),
             test_accuracy=last.get("test", {}).get("accuracy"),
             metrics=last,
@@ -129,16 +126,16 @@ class RunFolder:
             clock="makespan",
             virtual_seconds=seconds["makespan"],
             virtual_seconds_by_clock=seconds,
-            target=self.config.target,
+            target=config.target,
             seconds_to_target=reached.wall["elapsed"] if reached else None,
             rounds_to_target=reached.round if reached else None,
             steps=steps,
-            bytes_up=sum(record.bytes_up for record in self.rounds),
-            bytes_down=sum(record.bytes_down for record in self.rounds),
+            bytes_up=sum(record.bytes_up for record in rounds),
+            bytes_down=sum(record.bytes_down for record in rounds),
             epsilon=epsilon,
-            refused=sum(len(record.plan["refused"]) for record in self.rounds),
+            refused=sum(len(record.plan["refused"]) for record in rounds),
             wall={"seconds": elapsed, "client_steps_per_second": sum(steps.values()) / max(elapsed, 1e-9)},
-            score=self.config.score or (score.name if score else "accuracy"),
+            score=config.score or (score.name if score else "accuracy"),
             best=chosen,
         )
 

@@ -120,9 +120,7 @@ def configured(settings: Mapping[str, Any], run: Mapping[str, Any]) -> ServeConf
     config = serve_config(given)
     odd = sorted({*config.model_fields_set} & {*given} & (SIMULATED | DEALT))
     if odd:
-        raise UserError(
-            f"Setting {odd[0]!r} is about simulations, and real clients train here: leave it out."
-        )
+        raise UserError(f"Setting {odd[0]!r} is about simulations: leave it out on real clients.")
     if not run.get("resume"):
         return config
     if "out" not in run:
@@ -159,9 +157,9 @@ def made(config: ServeConfig, strategy: Strategy | None = None) -> Wrapper:
 def check_method(config: ServeConfig) -> None:
     """A UserError where the method does not run on real clients."""
     if config.method not in METHODS:
+        like = nearest(config.method, METHODS)
         raise UserError(
-            f"The method {config.method!r} does not run on real clients{nearest(config.method, METHODS)}; or "
-            "give server_app a strategy of Flower's."
+            f"The method {config.method!r} does not run on real clients{like}; or give a strategy."
         )
 
 

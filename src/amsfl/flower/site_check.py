@@ -19,6 +19,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from amsfl.core.version import VERSION
+
 SECONDS = 5.0  # for one answer of the SuperLink
 CLOCKS = 60.0  # seconds by which clocks may differ: certificates and signatures carry times
 TRIED = ("1.41.", "1.42.")  # versions of Flower
@@ -27,13 +29,8 @@ OF_ORDERS = ("state-dir", "policy", "epsilon", "delta")  # of a node-config: wha
 
 
 class CheckResult(NamedTuple):
-    check: str
     fine: bool
     text: str  # what was seen; where it is not fine, what to do as well
-
-
-def bad(check: str, text: str) -> CheckResult:
-    return CheckResult(check, False, text)
 
 
 class NodeSettings(NamedTuple):
@@ -48,50 +45,50 @@ class NodeSettings(NamedTuple):
 def check(site: NodeSettings, app: Path, say: Callable[[str], None]) -> bool:
     """`amsfl supernode --check APP`: whether all is well."""
     found = []
-    for each in examine(site, app):
-        say(f"{'ok ' if each.fine else 'BAD'} {each.check}: {each.text}")
-        found.append(each.fine)
+    for name, result in examine(site, app):
+        say(f"{'ok ' if result.fine else 'BAD'} {name}: {result.text}")
+        found.append(result.fine)
     return all(found)
 
 
-def examine(site: NodeSettings, app: Path) -> Iterator[CheckResult]:
+def examine(site: NodeSettings, app: Path) -> Iterator[tuple[str, CheckResult]]:
     """All checks that this site has something for."""
-    yield versions(installed("flwr"))
+    yield "versions", versions(flwr())
     if site.superlink:
-        yield reach(site)
+        yield "port", reach(site)
         if site.certificates:
-            yield certificate(site)
-        yield clock(site)
+            yield "certificate", certificate(site)
+        yield "clock", clock(site)
     if site.key:
-        yield key(site.key)
-    yield round_(app, site.node)
+        yield "key", key(site.key)
+    yield "round", round_(app, site.node)
 
 
-def installed(package: str) -> str:
+def flwr() -> str:
     try:
-        return version(package)
+        return version("flwr")
     except PackageNotFoundError:
         return ""
 
 
 def versions(flwr: str) -> CheckResult:
-    python = ".".join(map(str, sys.version_info[:3]))
-    text = f"Python {python}, amsfl {installed('amsfl') or 'from source'}, Flower {flwr or 'missing'}"
-    if flwr.startswith(TRIED):
-        return CheckResult("versions", True, text)
-    return bad("versions", f"{text}: pip install 'amsfl[flower]' brings one that was tried")
+    python, fine = ".".join(map(str, sys.version_info[:3])), flwr.startswith(TRIED)
+    text = f"Python {python}, amsfl {VERSION}, Flower {flwr or 'missing'}"
+    return CheckResult(
+        fine, text + ("" if fine else ": pip install 'amsfl[flower]' brings one that was tried")
+    )
 
 
 def reach(site: NodeSettings) -> CheckResult:
     host, port = address(site)
     if not port:
-        return bad("port", f"{site.superlink!r} is no HOST:PORT: write --superlink example.org:8000")
+        return CheckResult(False, f"{site.superlink!r} is no HOST:PORT: write --superlink example.org:8000")
     try:
         with socket.create_connection((host, port), SECONDS):
-            return CheckResult("port", True, f"{host}:{port} accepts connections")
+            return CheckResult(True, f"{host}:{port} accepts connections")
     except OSError as error:
         advice = "start the SuperLink, open the port in its firewall, or mend the address"
-        return bad("port", f"{host}:{port}: {error.strerror or error}; {advice}")
+        return CheckResult(False, f"{host}:{port}: {error.strerror or error}; {advice}")
 
 
 def certificate(site: NodeSettings) -> CheckResult:
@@ -104,10 +101,10 @@ def certificate(site: NodeSettings) -> CheckResult:
     except (ssl.SSLError, OSError) as error:
         why = getattr(error, "verify_message", "") or error.strerror or str(error)
         advice = "use the ca.pem of its make_keys.py, and the name that the certificate was made for"
-        return bad("certificate", f"{host}:{port} is not believed ({why}); {advice}")
+        return CheckResult(False, f"{host}:{port} is not believed ({why}); {advice}")
     left = ssl.cert_time_to_seconds(held["notAfter"]) - time.time()
-    text = f"{host} is believed, for {left / 86400:.0f} days more"
-    return CheckResult("certificate", left > SOON, text + ("" if left > SOON else "; make a new one soon"))
+    advice = "" if left > SOON else "; make a new one soon"
+    return CheckResult(not advice, f"{host} is believed, for {left / 86400:.0f} days more{advice}")
 
 
 def clock(site: NodeSettings) -> CheckResult:
@@ -117,12 +114,10 @@ def clock(site: NodeSettings) -> CheckResult:
         with opened(url, authority) as reply:
             theirs = parsedate_to_datetime(reply.headers["Date"]).timestamp()
     except (HTTPException, OSError, TypeError, ValueError) as error:
-        return bad("clock", f"no time from {site.superlink} ({error}); is that a SuperLink?")
+        return CheckResult(False, f"no time from {site.superlink} ({error}); is that a SuperLink?")
     apart = abs(theirs - time.time())
-    text = f"{apart:.0f} s from the SuperLink's"
-    if apart > CLOCKS:
-        return bad("clock", f"{text}: set this clock by NTP (timedatectl set-ntp true)")
-    return CheckResult("clock", True, text)
+    advice = ": set this clock by NTP (timedatectl set-ntp true)" if apart > CLOCKS else ""
+    return CheckResult(not advice, f"{apart:.0f} s from the SuperLink's{advice}")
 
 
 def key(path: Path) -> CheckResult:
@@ -131,10 +126,10 @@ def key(path: Path) -> CheckResult:
     try:
         load_ssh_private_key(path.expanduser().read_bytes(), None)
     except (OSError, ValueError) as error:
-        return bad("key", f"{path}: {error}; copy supernode-I.key here from where it was made")
+        return CheckResult(False, f"{path}: {error}; copy supernode-I.key here from where it was made")
     if os.name == "posix" and stat.S_IMODE(path.expanduser().stat().st_mode) & 0o077:
-        return bad("key", f"others may read {path}: chmod 600 {path}")
-    return CheckResult("key", True, f"{path} is a private key that only its owner reads")
+        return CheckResult(False, f"others may read {path}: chmod 600 {path}")
+    return CheckResult(True, f"{path} is a private key that only its owner reads")
 
 
 def round_(app: Path, node: dict[str, Any]) -> CheckResult:
@@ -149,12 +144,12 @@ def round_(app: Path, node: dict[str, Any]) -> CheckResult:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             grid = rehearse(app, [alone] * 2, rounds=1)
     except Exception as error:  # whatever a site's own code raises
-        return bad("round", f"a round of the app in {app} failed ({type(error).__name__}: {error})")
+        return CheckResult(False, f"a round of the app in {app} failed ({type(error).__name__}: {error})")
     if grid.shown:
-        return bad("round", f"the app in {app} raised {min(grid.shown)}")
+        return CheckResult(False, f"the app in {app} raised {min(grid.shown)}")
     if not grid.answered:
-        return bad("round", f"the server of the app in {app} asked nobody to train")
-    return CheckResult("round", True, f"{grid.answered} replies, {grid.seconds / grid.answered:.3g} s each")
+        return CheckResult(False, f"the server of the app in {app} asked nobody to train")
+    return CheckResult(True, f"{grid.answered} replies, {grid.seconds / grid.answered:.3g} s each")
 
 
 def address(site: NodeSettings) -> tuple[str, int]:

@@ -91,16 +91,12 @@ class LocalTask:
         return np.asarray(y - np.float32(self.lr) * way, np.float32)
 
     def __iter__(self) -> Iterator[int]:
-        while self.done < self.steps and (not self.timed or self.in_time()):
+        while self.done < self.steps and sum(self.timed) + float(np.mean(self.timed or 0)) <= self.seconds:
             self._counts, started = True, time.perf_counter()
             yield self.done
             self._wait(time.perf_counter() - started)
             self.timed.append(time.perf_counter() - started)
             self.done += self._counts
-
-    def in_time(self) -> bool:
-        """Whether one more step still ends within the site's seconds."""
-        return sum(self.timed) + float(np.mean(self.timed)) <= self.seconds
 
     def leave_out(self, loss: float) -> None:
         """This turn was no step: its loss is none. A batch or two may have that; a model whose losses all
@@ -108,10 +104,8 @@ class LocalTask:
         self._counts = False
         self.skipped += 1
         if self.skipped > LEFT_OUT:
-            raise UserError(
-                f"The loss was {loss} in {self.skipped} batches of one round; lower the learning rate, clip "
-                "the gradients, or look for rows that are not finite."
-            )
+            how = "lower the learning rate, clip the gradients, or look for rows that are not finite"
+            raise UserError(f"The loss was {loss} in {self.skipped} batches of one round; {how}.")
 
     def took(self, steps: int, seconds: float) -> None:
         """Steps that were not taken in this task's own loop, and how long they took together."""
@@ -145,8 +139,7 @@ def received(message: Message, context: Context) -> tuple[ArrayRecord, LocalTask
     arrays, config = next(iter(records.values())), next(iter(configs.values()))
     task = LocalTask(config, context, message.metadata.message_type)
     if task.correction is not None and task.correction.size != flat(arrays).size:
-        size = flat(arrays).size
-        raise UserError(f"The correction has {task.correction.size} numbers, and the model {size}.")
+        raise UserError(f"The correction has {task.correction.size} numbers, and the model has others.")
     return arrays, task
 
 

@@ -39,9 +39,8 @@ def check_model(module: Any) -> None:
             isinstance(part, torch.nn.modules.batchnorm._BatchNorm) or part.track_running_stats
         ):
             raise UserError(
-                f"The module's {name or 'whole'} is a {type(part).__name__}, which mixes the rows of a batch "
-                "or keeps statistics of them: no row has a gradient of its own to clip. Under privacy use "
-                "GroupNorm or LayerNorm in its place."
+                f"The module's {name or 'whole'} is a {type(part).__name__}, in which no row has a gradient "
+                "of its own to clip: under privacy use GroupNorm or LayerNorm in its place."
             )
 
 
@@ -52,11 +51,8 @@ def check_loader(loader: Any, rows: int) -> None:
             "Under privacy every row is drawn by a chance of its own, so the loader must be a DataLoader "
             "over a data set with numbered rows, shuffled or not, without a sampler of your own."
         )
-    if rows != len(loader.dataset):
-        raise UserError(
-            f"torch_client was given rows={rows}, and the data set has {len(loader.dataset)}: what a row "
-            "tells goes by their number; leave rows out under privacy."
-        )
+    if rows != (there := len(loader.dataset)):
+        raise UserError(f"There are {there} rows, and torch_client was given rows={rows}: leave that out.")
 
 
 def _is_plain(loader: Any) -> bool:
@@ -160,9 +156,7 @@ def rows(batch: Any) -> int:
     sizes: list[int] = []
     mapped(batch, lambda part: sizes.extend(part.shape[:1]))
     if not sizes:
-        raise UserError(
-            f"A batch is a {type(batch).__name__} without a tensor in it: its rows cannot be counted."
-        )
+        raise UserError(f"A {type(batch).__name__} without a tensor in it is no batch of rows.")
     return sizes[0]
 
 
