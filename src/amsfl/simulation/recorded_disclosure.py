@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from amsfl.data.sources import is_table
+from amsfl.data.files import is_table
 from amsfl.planning.planner import policy_of
 from amsfl.privacy import RECORD_LEVEL
 from amsfl.privacy.disclosure import Leaf, leaves, on_flower
