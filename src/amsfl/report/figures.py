@@ -11,7 +11,6 @@ import pandas as pd
 
 from amsfl.core.records import Json
 from amsfl.report.comparison import Comparison
-from amsfl.report.paper import PAPER, TARGET
 from amsfl.report.read import short
 
 if TYPE_CHECKING:
@@ -227,7 +226,7 @@ def target_times(c: Comparison) -> Drawn | None:
     if c.target is None or len(c.methods) == 1:
         return None
     figure, grid = canvas(0.9 + 0.38 * len(c.methods))
-    axes, paper = grid[0][0], c.paper and c.target == TARGET
+    axes = grid[0][0]
     for place, key in enumerate(c.methods):
         own, mean = look(c.place(key)), c.interval(key, "least_seconds")
         times, hits = c.numbers(key, "least_seconds"), c.numbers(key, "reached")
@@ -235,14 +234,11 @@ def target_times(c: Comparison) -> Drawn | None:
             axes.plot(seconds, place + 0.2, "o" if hit else ">", ms=4, color=own.colour, alpha=0.7, mew=0)
         axes.plot([mean.low, mean.high], [place - 0.12] * 2, color=own.colour, linewidth=3)
         axes.plot(mean.mean, place - 0.12, own.marker, ms=7, color=own.colour, mec=INK, mew=0.8)
-        if paper and key in PAPER:
-            axes.plot(PAPER[key].seconds, place - 0.12, "D", ms=5.5, mfc="none", mec=INK, mew=1.1)
     _name_rows(axes, c)
     axes.set_xlim(left=0)
     axes.set_xlabel(f"virtual seconds to {c.goal} ({c.clock} clock)")
     text = "Mean with its 95% interval; below it, a dot is a trial"
     text += "." if all(map(c.reached, c.methods)) else ", a triangle one that did not get there."
-    text += " Hollow diamonds are the paper's seconds, from its own unstated setting." if paper else ""
     return "time_to_target", f"Time to {c.goal}", text, figure
 
 

@@ -230,6 +230,9 @@ def _alone(c: "Comparison") -> str:
         text += f", where always predicting {c.base_name} scores {number(c, c.base['holdout'])}"
     if c.target is not None and c.reached(key):
         text += f"; it reached {c.goal} after {c.mean(key, 'least_seconds'):.1f} virtual seconds"
+    best = c.methods[key].trials[0].summary.best
+    if len(c.trials) == 1 and best and best["by"] == c.score.name:
+        text += f". The model of round {best['round']}, the best, predicts: {number(c, best['score'])}"
     return f"{text}. 'amsfl compare' runs other methods in the same setting."
 
 
