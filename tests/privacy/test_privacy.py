@@ -14,7 +14,7 @@ from amsfl import sampling
 from amsfl.core import Remark, RowPrivacy, UserError
 from amsfl.engines import losses, models, private_gradients
 from amsfl.privacy import Exposure, accounting, epsilon, steps_within
-from amsfl.simulation.recorded_disclosure import leaves_of
+from amsfl.simulation.provenance import leaves_of
 
 dp_accounting = pytest.importorskip("dp_accounting", reason="pip install 'amsfl[privacy]'")
 pld = pytest.importorskip("dp_accounting.pld")

@@ -7,7 +7,7 @@ from federation_small import own_data
 import amsfl
 from amsfl.core import Upload, UserError
 from amsfl.privacy.mechanisms import private_sum
-from amsfl.simulation.recorded_disclosure import leaves_of
+from amsfl.simulation.provenance import leaves_of
 
 dp_accounting = pytest.importorskip("dp_accounting", reason="pip install 'amsfl[privacy]'")
 pld = pytest.importorskip("dp_accounting.pld")

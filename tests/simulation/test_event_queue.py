@@ -17,11 +17,10 @@ from amsfl.engines import Models, Results, Work
 from amsfl.settings.custom import CustomParts
 from amsfl.simulation import make_config
 from amsfl.simulation.components import precision
-from amsfl.simulation.event_queue import JOB, EventQueue, next_move
 from amsfl.simulation.plan_round import TrialPlan
-from amsfl.simulation.rounds import begin
-from amsfl.simulation.server_move import begin_round, end_round
+from amsfl.simulation.rounds import begin, begin_round, end_round
 from amsfl.simulation.setup import assemble
+from amsfl.simulation.trial import JOB, EventQueue, next_move
 
 DATA = own_data(120)
 COMMON = SMALL | {"clock": "makespan", "steps": 3, "clients": 5}

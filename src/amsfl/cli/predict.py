@@ -90,7 +90,7 @@ def explain(
 
 def _print_disclosed(run: Path, as_json: bool) -> None:
     """Every quantity that left a client of a run."""
-    from amsfl.simulation.recorded_disclosure import leaves_of
+    from amsfl.simulation.provenance import leaves_of
 
     leaves = leaves_of(run)
     if as_json:

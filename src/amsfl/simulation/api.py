@@ -25,13 +25,12 @@ from amsfl.settings.definitions import RunConfig
 from amsfl.settings.parse import check_alike, make_config, merge_settings, takes
 from amsfl.simulation import provenance
 from amsfl.simulation.components import precision
-from amsfl.simulation.detailed_scores import detailed_scores
 from amsfl.simulation.observers import Observers, Watch, observers, stoppable
 from amsfl.simulation.plan_round import decide_now, is_over
 from amsfl.simulation.result import Result, model_files
 from amsfl.simulation.rounds import begin, model_of, together
 from amsfl.simulation.setup import RunSetup, assemble
-from amsfl.simulation.summary import summarise
+from amsfl.simulation.summary import detailed_scores, summarise
 from amsfl.simulation.trial import TrialState, load_trial
 from amsfl.track import TrackerSpec, trackers_of
 

@@ -1,7 +1,7 @@
 """Plan the next round: who works, how many steps, when the server moves, and what that costs.
 
 Nothing is computed here: who arrives when follows from steps and speeds alone. A round that waits for all is
-a draw and a plan; else clients start and arrive in a queue of events (event_queue.py).
+a draw and a plan; else clients start and arrive in a queue of events (trial.py).
 """
 
 from collections.abc import Callable, Iterator
@@ -17,10 +17,20 @@ from amsfl.planning import planner
 from amsfl.planning.planner import Decision, PlanRequest
 from amsfl.privacy.mechanisms import pace
 from amsfl.settings.checks import private_settings
-from amsfl.simulation import event_queue
-from amsfl.simulation.event_queue import JOB, NOBODY
 from amsfl.simulation.setup import RunSetup
-from amsfl.simulation.trial import TrialState
+from amsfl.simulation.trial import (
+    JOB,
+    NOBODY,
+    TrialState,
+    all_equal,
+    busy_clients,
+    join_jobs,
+    next_move,
+    next_numbers,
+    note_decision,
+    reasons_of,
+    tidy,
+)
 
 TRIES = 30  # clients that are asked for a free place
 DRAWS = 0xC0  # the stream that cohorts are drawn from
@@ -124,7 +134,7 @@ def draw_clients(
     queue = trial.queue
     busy = queue.jobs["client"]
     if len(busy) + len(queue.arrived):
-        busy = event_queue.busy(queue, one_each=setup.federation.rule is not None)  # rules count results
+        busy = busy_clients(queue, one_each=setup.federation.rule is not None)  # rules count results
     free = setup.cohort - len(busy)
     if free <= 0:  # under a rule, who waits for the server's move takes a place, too
         return np.zeros(0, np.int64)
@@ -178,10 +188,8 @@ def _next_move(setup: RunSetup, trial: TrialState) -> TrialPlan:
     The decisions for the clients that arrived are one; some may have been made in earlier rounds.
     """
     queue, version, now = trial.queue, trial.round, trial.seconds["makespan"]
-    jobs, dropped, end = event_queue.next_move(
-        queue, now, version, setup.end, lambda when: _invite(setup, trial, when)
-    )
-    same_rate = event_queue.all_equal(jobs["lr"])
+    jobs, dropped, end = next_move(queue, now, version, setup.end, lambda when: _invite(setup, trial, when))
+    same_rate = all_equal(jobs["lr"])
     fresh = (jobs["number"] == version) & (jobs["version"] == version)
     any_size = setup.federation.private_clients is not None  # whose cohorts have no fixed size
     # one full cohort that has just begun from the newest model is to the bit a round that waits for all
@@ -189,13 +197,13 @@ def _next_move(setup: RunSetup, trial: TrialState) -> TrialPlan:
     if whole and setup.conditions[trial.index] is None:
         seconds = clock.round_seconds(setup.costs[trial.index], jobs["client"], jobs["steps"])
     else:
-        work = event_queue.join_jobs(jobs, dropped)
+        work = join_jobs(jobs, dropped)
         seconds = {"sum": float((work["arrives"] - work["started"]).sum()), "makespan": end - now}
-    reasons = dict(event_queue.reasons_of(queue, jobs))
+    reasons = dict(reasons_of(queue, jobs))
     predicted = reasons.pop("predicted_seconds")
     lr: Number = float(jobs["lr"][0]) if same_rate else jobs["lr"]
     decision = Decision(jobs["steps"], lr, predicted if whole else end - now, reasons)
-    event_queue.tidy(queue, version + 1)
+    tidy(queue, version + 1)
     return TrialPlan(jobs, dropped, decision, seconds, end, version)
 
 
@@ -208,13 +216,13 @@ def _invite(setup: RunSetup, trial: TrialState, now: float) -> Array:
         return NOBODY
     jobs = np.zeros(len(clients), JOB)
     jobs["client"], jobs["version"], jobs["started"] = clients, version, started
-    jobs["number"] = event_queue.next_numbers(queue, clients, version)
+    jobs["number"] = next_numbers(queue, clients, version)
     # each by what its own seconds are worth, or in an arrival group
     apart = setup.end.join is not None or (setup.end.overlap and setup.policy.readings)
     for some in np.split(jobs, len(clients)) if apart else [jobs]:
         decision = _decide(setup, trial, some["client"], allowed)
         some["steps"], some["lr"] = decision.steps, decision.lr
-        event_queue.note_decision(queue, some, decision)
+        note_decision(queue, some, decision)
     if setup.end.join is not None:
         queue.predicted = None  # of those in no group: the first rounds of clients
         _assign_groups(setup, trial, jobs)

@@ -1,4 +1,6 @@
-"""What a run is made from, as its record keeps it: to be held against what a resumed run finds."""
+"""What a run is made from, as its record keeps it: to be held against what a resumed run finds; and what of a
+recorded run left its clients.
+"""
 
 import platform
 from collections.abc import Sequence
@@ -12,13 +14,20 @@ from amsfl.core.names import own_file, own_names
 from amsfl.core.records import Array, Json
 from amsfl.core.version import VERSION
 from amsfl.data import Dataset
+from amsfl.data.files import is_table
 from amsfl.engines import Errors, Scores, devices, metrics
 from amsfl.engines.task import Matrix
 from amsfl.methods import Method
-from amsfl.record import Manifest, MethodFacts
+from amsfl.planning.planner import policy_of
+from amsfl.privacy import RECORD_LEVEL
+from amsfl.privacy.disclosure import Leaf, leaves, on_flower
+from amsfl.record import Manifest, MethodFacts, read_run
 from amsfl.record.disk import checksum_arrays
-from amsfl.settings.definitions import RunConfig, marked
-from amsfl.simulation.components import client_names
+from amsfl.settings.checks import mechanism_of
+from amsfl.settings.custom import CustomParts
+from amsfl.settings.definitions import RunConfig, ServeConfig, Training, marked
+from amsfl.settings.parse import make_config, refuse_recorded_code, serve_config
+from amsfl.simulation.components import client_names, federation_of, takes_readings
 from amsfl.simulation.setup import RunSetup
 
 
@@ -169,3 +178,22 @@ def about(data: Dataset, profile: clock.Profile, names: Sequence[str]) -> Json:
             "down_mbps": profile.down_mbps.tolist(),
         },
     }
+
+
+def leaves_of(folder: Path) -> list[Leaf]:
+    """Every quantity, and what protected it; not for a method of your own, whose name alone is on record."""
+    record = read_run(folder)
+    refuse_recorded_code(record.settings)
+    real = record.manifest.kind == "flower"
+    config: Training = serve_config(record.settings) if real else make_config(record.settings)
+    mechanism = mechanism_of(config)
+    if mechanism is None and any(each.epsilon for each in record.rounds[:1]):
+        mechanism = RECORD_LEVEL  # by a table's column of budgets
+    rows = mechanism is not None and mechanism.rows
+    federation = federation_of(config, CustomParts(), mechanism)
+    reads = takes_readings(federation.method, policy_of(config, federation.method))
+    more = list[Leaf]()
+    if isinstance(config, ServeConfig):
+        more = on_flower(reads, rows, config.evaluate_clients)
+    clients = mechanism is not None and not mechanism.rows
+    return leaves(federation, reads, rows, is_table(config.data), clients, not real) + more

@@ -1,27 +1,43 @@
-"""The end of a run in numbers: summary.json, and what a planned run saved against FedAvg with equal steps.
+"""The end of a run in numbers: summary.json, what a planned run saved against FedAvg with equal steps, what
+one number hides (confusion, AUC, calibration, columns, clients' rows), and the ledger of contributions.
 
 FedAvg is given as many rounds and as many steps in all: everybody takes the run's mean number of steps in
 every round, and nothing of what the run's own method asks for besides (`extra_seconds` of a round's plan).
 What is neither steps nor that stays as it was. Whether FedAvg would have needed more rounds or fewer, no
 record of another method says.
+The ledger scores by the server's hold-out: nobody trains on it, so to every client they are rows of others.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
-from amsfl import methods, planning, protocol
+from amsfl import methods, planning, protocol, worth
+from amsfl.core import Verdict, score
 from amsfl.core.records import Json
-from amsfl.core.scores import judged_by
+from amsfl.core.scores import UNBALANCED, judged_by
+from amsfl.data.dataset import is_own_table
+from amsfl.engines import Errors, Scores, Task, devices, metrics
+from amsfl.engines.contract import class_metrics
+from amsfl.engines.evaluate import outputs, score_rows
+from amsfl.engines.models import tensors
 from amsfl.engines.task import Matrix
+from amsfl.portable.evaluation import of_classes, permutation_importance
+from amsfl.portable.network import logits
 from amsfl.record import RoundRecord, Summary
+from amsfl.record.schema import Array
 from amsfl.settings.checks import no_claim, private_settings
-from amsfl.simulation import contributions
-from amsfl.simulation.components import client_labels
+from amsfl.simulation.components import client_labels, precision
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
-from amsfl.worth import interval
+
+OWN_ROWS = 256  # of a client that holds none back, at most
+
+
+ROWS, COLUMNS = 2000, 300  # of a table at most, for importances: some seconds
 
 
 def summarise(
@@ -81,7 +97,7 @@ def summarise(
         score=setup.score.name,
         details=details,
         best=best,
-        worth=contributions.state(setup, trial, model),
+        worth=ledger_statement(setup, trial, model),
         verdict=_verdict(setup, trial, records),
         wall={
             "seconds": wall,
@@ -125,7 +141,7 @@ def against_fedavg(
         extra = np.asarray(each.plan.get("extra_seconds", pace * bool(each.readings)), float)
         seconds = np.maximum(own - extra - pace * np.asarray(each.steps), 0) + pace * steps
         took.append(float(seconds.sum() if clock == "sum" else seconds.max()))
-    saved = interval(np.array(took) - [each.round_seconds[clock] for each in rounds])
+    saved = worth.interval(np.array(took) - [each.round_seconds[clock] for each in rounds])
     megabytes = clients * bytes_each / 1e6
     return {
         "steps": steps,  # of everybody in every round
@@ -158,3 +174,159 @@ def peak_mb() -> float | None:
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, kilobytes elsewhere
+
+
+def detailed_scores(setup: RunSetup, models: Sequence[Array] | Array) -> list[Json]:
+    """The details of every trial's model, {} where they are not asked for; numpy lets go of the GIL."""
+    forward = outputs(setup.task)
+
+    def one(trial: int) -> Json:
+        with precision(setup.config):  # which jax keeps for each thread
+            asked = "scores" in setup.configs[trial].details
+            return details(setup, trial, np.asarray(models[trial]), forward) if asked else {}
+
+    with ThreadPoolExecutor(min(len(models), devices.cores())) as pool:
+        return list(pool.map(one, range(len(models))))
+
+
+def details(
+    setup: RunSetup, trial: int, params: Array, forward: Callable[[Array, str | None], Array]
+) -> Json:
+    """By split, confusion, AUC and calibration (of classes); by client, scores on its own training rows.
+
+    What does not exist, such as the AUC of a class that a split lacks, is None.
+    """
+    if not np.isfinite(params).all():
+        return {}
+    task = setup.task
+    detailed: Json = {"splits": {}, "clients": {}}
+    if is_own_table(setup.data):
+        detailed["importance"] = column_importance(setup, params)
+    if task.classes:
+        detailed["splits"] = {
+            split: of_classes(forward(params, split).astype(np.float64), np.asarray(y))
+            for split, (_, y) in task.evals.items()
+        }
+    if setup.mechanism is not None:  # scores on training rows would leave without noise
+        return detailed
+    order, sizes = task.shards.order[trial], task.shards.rows[trial].tolist()
+    names = client_labels(setup.configs[trial], setup.data, len(sizes))
+    own = (_by_client if task.classes else _errors_by_client)(task, forward(params, None), order, sizes)
+    detailed["clients"] = {
+        name: {"rows": size, **scores} for name, size, scores in zip(names, sizes, own, strict=True)
+    }
+    return detailed
+
+
+def column_importance(setup: RunSetup, params: Array) -> list[Json]:
+    """Which columns of a table the model goes by, on rows of the hold-out.
+
+    Empty where the data are no table of columns, or the network is the user's own.
+    """
+    recipe, model, task = setup.data.recipe, setup.task.model, setup.task
+    if recipe is None or not model.layers or not 0 < len(recipe.columns) <= COLUMNS:
+        return []
+    x, y = setup.data.evals["holdout"]
+    some = np.linspace(0, len(y) - 1, min(len(y), ROWS)).astype(int)
+    x, y, named = x[some], np.asarray(y)[some], tensors(model, task.arrays(params))
+    shares = np.bincount(y) / len(y) if setup.data.classes else np.zeros(1)
+    name = "r2" if not setup.data.classes else "AUC" if UNBALANCED <= shares.max() < 1 else "accuracy"
+
+    def score(x: Array) -> float:
+        predicted = np.asarray(logits(model.layers, named, x), np.float64)
+        if name == "accuracy":
+            return float((predicted.argmax(1) == y).mean())
+        if name == "AUC":
+            return float(of_classes(predicted, y)["macro_auc"])
+        return float(1 - ((predicted[:, 0] - y) ** 2).sum() / max(((y - y.mean()) ** 2).sum(), 1e-30))
+
+    owners = np.zeros(len(y), np.int64)  # rows of the hold-out are the server's
+    importances = permutation_importance(name, score, x, recipe, owners)
+    return [each._asdict() for each in importances]
+
+
+def ranked(setup: RunSetup, params: Array, split: str) -> Json:
+    """AUC of a model on a split, where the run goes by it.
+
+    On two busy cores 0.2 s for 25,000 rows of five classes: too much for those who do not ask.
+    """
+    if not np.isfinite(params).all():
+        return {}
+    predicted = outputs(setup.task)(params, split).astype(np.float64)
+    scores = of_classes(predicted, np.asarray(setup.task.evals[split][1]))
+    return {name: scores[name] for name in ("auc", "macro_auc")}
+
+
+def _by_client(task: Task, logits: Array, order: Array, sizes: list[int]) -> list[Json]:
+    """Clients' few scores, as the splits have them; `order`: all rows, one client's after another's."""
+    y, guess = np.asarray(task.y, np.int64)[order], logits.argmax(1)[order]
+    owner = np.repeat(np.arange(len(sizes)), sizes) * task.classes
+
+    def count(cells: Array) -> Array:
+        return np.bincount(cells, minlength=len(sizes) * task.classes).reshape(len(sizes), task.classes)
+
+    hits, true, guessed = count((owner + y)[y == guess]), count(owner + y), count(owner + guess)
+    each_of = class_metrics(hits, true, guessed, [0.0] * len(sizes))
+    return [{name: each[name] for name in ("accuracy", "macro_f1")} for each in each_of]
+
+
+def _errors_by_client(task: Task, logits: Array, order: Array, sizes: list[int]) -> list[Json]:
+    """The same where numbers are predicted."""
+    scores = []
+    for mine in np.split(order, np.cumsum(sizes)[:-1]):
+        y = np.asarray(task.y)[mine]
+        off, unit = logits[mine].astype(np.float64)[:, 0] - y, task.unit
+        errors = Errors(
+            np.abs(off).mean()[None] * unit, (off**2).mean()[None] * unit**2, float(y.var()) * unit**2
+        )
+        (each,) = metrics(Scores(np.zeros(1), None, errors))
+        scores.append({name: each[name] for name in ("r2", "mae")})
+    return scores
+
+
+def enter_uploads(
+    setup: RunSetup, trial: TrialState, jobs: Array, mix: Sequence[float], uploads: Array | None
+) -> None:
+    """After a round: its uploads into the trial's ledger."""
+    index, own = trial.index, trial.ledger
+    verdict = trial.memory.judge.verdict if setup.judges else Verdict.NONE
+    if own is None:
+        own = worth.open_ledger(setup.task.shards.weights[index], setup.task.dim)
+    own, trial.best_ledger = worth.judged(own, trial.best_ledger, verdict)
+    if verdict in (Verdict.NONE, Verdict.BETTER):  # else the server took nothing of this round
+        # a rule does not say how much each counts
+        counts = np.array(mix) if mix else setup.weights[index, jobs["client"]]
+        assert uploads is not None  # engines keep them where there is a ledger
+        path = jobs["lr"] * jobs["steps"]
+        own = worth.enter(own, jobs["client"], counts, uploads, path, trial.vectors.step)
+    trial.ledger = own
+
+
+def ledger_statement(setup: RunSetup, trial: TrialState, model: Array) -> Json:
+    """The statement at the end of a trial, for its summary; {} without a ledger."""
+    own = trial.ledger
+    if own is None or setup.row_scores is None or not np.isfinite(model).all():
+        return {}
+    row_scores, first = setup.row_scores, np.asarray(setup.task.start()[trial.index])
+    clients = len(own.weights)
+
+    def scores(members: Array) -> Array:
+        return row_scores(worth.coalition_models(own, model, first, members))  # type: ignore[no-any-return]
+
+    alone = worth.coalition_models(own, model, first, np.eye(clients, dtype=bool))
+    rows = [_own_rows(setup, trial.index, who, np.stack([mine, model])) for who, mine in enumerate(alone)]
+    names = client_labels(setup.configs[trial.index], setup.data, clients)
+    title = score("", setup.data.classes).title
+    return worth.statement(title, names, scores, worth.twins(own), rows)
+
+
+def _own_rows(setup: RunSetup, trial: int, who: int, models: Array) -> Any:
+    """Scores of a client's own rows by models: of those that it holds back, or else those it trains on."""
+    shards = setup.task.shards
+    held, size = int(shards.held[trial, who]), int(shards.size[trial, who])
+    begin = int(shards.start[trial, who]) + (size if held else 0)
+    mine = shards.order[trial, begin : begin + (held or min(size, OWN_ROWS))]
+    x, y = np.asarray(setup.task.x)[mine], np.asarray(setup.task.y)[mine]
+    forward = outputs(setup.task._replace(evals={"own": (x, y)}))
+    predicted = np.stack([forward(np.asarray(each, setup.task.dtype), "own") for each in models])
+    return score_rows(setup.task.classes, predicted, y, y)

@@ -1,17 +1,81 @@
-"""Where one trial stands: numbers on the host, the server's and the clients' vectors; its checkpoint."""
+"""Where one trial stands: numbers on the host, the server's and the clients' vectors, its checkpoint; and who
+is under way: a queue of events in virtual time, where rounds may end before all are in.
 
+The server invites clients to free places; each brings its work after the seconds that its steps and its link
+take; the server moves when enough of them are in (clock/round_end.py). Models play no part: who comes when
+follows from steps and speeds alone, so that work may be computed later, and together.
+"""
+
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from amsfl import clock, protocol, worth
-from amsfl.core.records import Array
+from amsfl.clock.round_end import UNGROUPED, ArrivalGroup, RoundEnd, check_progress, results_taken
+from amsfl.core.records import Array, Json
 from amsfl.engines import Models
 from amsfl.methods import Federation
-from amsfl.planning.planner import PlannerMemory
+from amsfl.planning.planner import Decision, PlannerMemory
 from amsfl.record import Checkpoint
-from amsfl.simulation.event_queue import EventQueue
+
+JOB = np.dtype(
+    [
+        ("client", np.int64),
+        ("number", np.int64),  # seeds its minibatches: the server's moves so far, or more, see `numbers`
+        ("version", np.int64),  # how often the server had moved when it started
+        ("steps", np.int64),
+        ("lr", np.float64),
+        ("started", np.float64),
+        ("arrives", np.float64),
+        ("lost", np.bool_),  # comes to nothing: at `arrives` the server learns that it failed
+        ("group", np.int64),  # of those who were invited with it, and its place among them
+        ("nth", np.int64),
+        ("arrival_group", np.int64),  # the arrival group that it is waited for with
+    ]
+)
+NOBODY: Array = np.zeros(0, JOB)
+ARRAYS = ("jobs", "arrived", "dropped")
+PAIRS = ("numbers", "reasons", "open_groups")  # dicts whose keys are numbers
+
+
+@dataclass
+class EventQueue:
+    """A trial's queue of jobs. A job is one client's local round; only its model is not known beforehand."""
+
+    jobs: Array = field(default_factory=NOBODY.copy)  # under way
+    arrived: Array = field(default_factory=NOBODY.copy)  # in, and not yet part of a model
+    dropped: Array = field(default_factory=NOBODY.copy)  # failed since the last move
+    numbers: dict[int, int] = field(default_factory=dict)  # the last `number` of clients that are ahead
+    reasons: dict[int, Json] = field(default_factory=dict)  # by group: why these steps
+    started: float = 0.0  # when the server last invited a round
+    invited: int = -1  # and the version that it then had
+    groups: int = 0
+    plan_for_all: Any = None  # all clients' steps, where they are planned once and for all
+    open_groups: dict[int, ArrivalGroup] = field(default_factory=dict)  # that the server still waits for
+    predicted: float | None = None  # seconds that the plan gives the last who were invited
+    models: dict[int, Models] = field(default_factory=dict)  # by version: older ones that jobs began from
+
+    def waited_for(self, end: RoundEnd) -> dict[int, ArrivalGroup]:
+        """The open groups, and those in none as one."""
+        latest = end.deadline(self.started, self.predicted)
+        return {UNGROUPED: ArrivalGroup(self.started, np.inf, latest, np.inf)} | self.open_groups
+
+    def dump(self) -> Json:
+        """For JSON, whose keys are text; without models."""
+        arrays = {key: getattr(self, key).tolist() for key in ARRAYS}
+        pairs = {key: list(getattr(self, key).items()) for key in PAIRS}
+        whole = vars(self) | arrays | pairs
+        return {key: value for key, value in whole.items() if key not in ("models", "plan_for_all")}
+
+    @classmethod
+    def load(cls, dumped: Json, models: dict[int, Models]) -> "EventQueue":
+        arrays = {key: np.array([tuple(row) for row in dumped[key]], JOB) for key in ARRAYS}
+        pairs: Json = {key: dict(dumped.get(key, ())) for key in PAIRS}
+        pairs["open_groups"] = {name: ArrivalGroup(*each) for name, each in pairs["open_groups"].items()}
+        return cls(**dumped | arrays | pairs, models=models)
+
 
 OLDER, BEST = "older.", "best"  # models in a checkpoint: that work under way began from, the best round's
 
@@ -86,3 +150,160 @@ def load_trial(point: Checkpoint) -> TrialState:
         "best_model": point.arrays.get(BEST),
     }
     return TrialState(**point.host | own | worth.from_checkpoint(point))
+
+
+class ServerMove(NamedTuple):
+    """What the server moves with, what it does not wait for, and when."""
+
+    jobs: Array
+    dropped: Array
+    seconds: float
+
+
+Invite = Callable[[float], Array]
+
+
+def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite: Invite) -> ServerMove:
+    """Let time pass until the server moves; `invite(now)` returns the jobs of clients that start then."""
+    moments, most = 0, 1
+    while not (
+        chosen := results_taken(
+            end, queue.waited_for(end), queue.arrived["arrival_group"], queue.jobs["arrival_group"], now
+        )
+    ).any():
+        fresh = queue.invited != version
+        if fresh:
+            queue.started, queue.invited = now, version
+        if fresh or end.overlap or not len(queue.jobs):
+            queue.jobs = join_jobs(queue.jobs, invite(now))
+        moments, most = moments + 1, max(most, len(queue.jobs))
+        waits = max(moments, len(queue.arrived)) / most
+        check_progress(end, version + 1, waits, len(queue.arrived), len(queue.dropped))
+        now = _next_instant(queue, now, end)
+    taken = _select(queue.arrived, chosen)
+    late = (queue.jobs if end.late == "drop" else NOBODY).copy()
+    late["arrives"] = now
+    move = ServerMove(in_order(taken), join_jobs(queue.dropped, late), now)
+    if queue.open_groups:
+        over = taken["arrival_group"].tolist()
+        queue.open_groups = {name: each for name, each in queue.open_groups.items() if name not in over}
+    queue.arrived, queue.dropped = _select(queue.arrived, ~chosen), NOBODY
+    queue.jobs = queue.jobs[len(late) :]
+    return move
+
+
+def _select(jobs: Array, chosen: Array) -> Array:
+    """jobs[chosen], without a copy in the usual cases: all of them or none."""
+    count = np.count_nonzero(chosen)
+    return jobs[chosen] if 0 < count < len(jobs) else jobs if count else NOBODY
+
+
+def _next_instant(queue: EventQueue, now: float, end: RoundEnd) -> float:
+    """Go to the next moment at which a job arrives or a deadline passes, and return it.
+
+    Of those who come at one moment the lower client is first, as a synchronous cohort is summed.
+    """
+    if end.waits_for_all:  # nothing happens until the last of them
+        queue.jobs, here = NOBODY, queue.jobs[queue.jobs["arrives"].argsort(kind="stable")]
+        _arrive(queue, here)
+        return float(here["arrives"][-1])
+    deadlines = (each.latest for each in queue.waited_for(end).values())
+    closing = min((each for each in deadlines if each is not None and each > now), default=np.inf)
+    # open stay those before their deadline, and those of which somebody has arrived
+    arrived = {*queue.arrived["arrival_group"].tolist()} if queue.open_groups else set()
+    queue.open_groups = {
+        name: each
+        for name, each in queue.open_groups.items()
+        if each.latest is None or each.latest > now or name in arrived
+    }
+    then = float(queue.jobs["arrives"].min())
+    if closing < then:
+        return closing
+    come = queue.jobs["arrives"] == then
+    first, queue.jobs = in_order(queue.jobs[come]), queue.jobs[~come]
+    _arrive(queue, first)
+    return then
+
+
+def _arrive(queue: EventQueue, here: Array) -> None:
+    """Put jobs among the arrived ones, lost jobs among the dropped ones."""
+    lost = here["lost"]
+    queue.arrived = join_jobs(queue.arrived, _select(here, ~lost))
+    queue.dropped = join_jobs(queue.dropped, _select(here, lost))
+
+
+def in_order(jobs: Array) -> Array:
+    """Sorted by client, then by the order in which they began."""
+    return jobs[np.lexsort((jobs["number"], jobs["client"]))]
+
+
+def join_jobs(*parts: Array) -> Array:
+    """Concatenated as bytes: numpy compares the fields of structured arrays one by one, which is slower."""
+    some = [part for part in parts if len(part)]
+    if len(some) < 2:
+        return some[0] if some else NOBODY
+    return np.concatenate([np.ascontiguousarray(part).view(f"V{JOB.itemsize}") for part in some]).view(JOB)
+
+
+def busy_clients(queue: EventQueue, one_each: bool) -> Array:
+    """Clients that cannot start: under way, or waiting for the others of their arrival group.
+
+    With `one_each` also those that wait for the server's move, while others are under way: so it takes one
+    result of each.
+    """
+    one_each = one_each and len(queue.jobs) > 0
+    if not (queue.open_groups or one_each):
+        return np.asarray(queue.jobs["client"])
+    waits = one_each | np.isin(queue.arrived["arrival_group"], list(queue.open_groups))
+    return np.concatenate([queue.jobs["client"], queue.arrived["client"][waits]])
+
+
+def note_decision(queue: EventQueue, jobs: Array, decision: Decision) -> None:
+    """Remember why these jobs have their steps, until their results are taken."""
+    jobs["group"], jobs["nth"] = queue.groups, np.arange(len(jobs))
+    queue.reasons[queue.groups] = decision.explain | {"predicted_seconds": decision.predicted_seconds}
+    queue.groups += 1
+    queue.predicted = float(decision.predicted_seconds)
+
+
+def still_needed(queue: EventQueue, models: dict[int, Models]) -> dict[int, Models]:
+    """Those of these models that work under way, or not yet taken, began from."""
+    versions = {*queue.jobs["version"].tolist(), *queue.arrived["version"].tolist()}
+    return {version: each for version, each in models.items() if version in versions}
+
+
+def next_numbers(queue: EventQueue, clients: Array, version: int) -> Array:
+    """Numbers of new jobs: the server's moves so far, or one more than the client's last number, so that no
+    minibatch is drawn twice."""
+    numbers = np.full(len(clients), version)
+    if queue.numbers:
+        last = [queue.numbers.get(who, -1) for who in clients.tolist()]
+        numbers = np.maximum(numbers, np.array(last) + 1)
+    queue.numbers |= dict(zip(clients.tolist(), numbers.tolist(), strict=True))
+    return numbers
+
+
+def tidy(queue: EventQueue, version: int) -> None:
+    """After a move, forget numbers below the server's own, and reasons of jobs that are over."""
+    queue.numbers = {who: number for who, number in queue.numbers.items() if number >= version}
+    alive = {*queue.jobs["group"].tolist(), *queue.arrived["group"].tolist()}
+    queue.reasons = {group: reasons for group, reasons in queue.reasons.items() if group in alive}
+
+
+def all_equal(column: Array) -> bool:
+    """Whether all entries are the same."""
+    return bool((column == column[0]).all())
+
+
+def reasons_of(queue: EventQueue, jobs: Array) -> Json:
+    """Why these steps, as a record keeps it: lists have one entry a client."""
+    reasons = [queue.reasons[group] for group in jobs["group"].tolist()]
+    if all_equal(jobs["group"]) and all(
+        len(part) == len(jobs) for part in reasons[0].values() if isinstance(part, list)
+    ):
+        return reasons[0]
+    rows = list(zip(reasons, jobs["nth"].tolist(), strict=True))
+    return {
+        key: [each[key][nth] for each, nth in rows] if isinstance(value, list) else value
+        for key, value in reasons[-1].items()
+    }
