@@ -21,7 +21,7 @@ from amsfl.settings.definitions import RunConfig
 
 if TYPE_CHECKING:
     from amsfl import planning
-    from amsfl.report.figures import ForecastBar
+    from amsfl.report.statistics import Interval
     from amsfl.study.calibrate import FittedSites
     from amsfl.study.forecast import Forecast, ForecastRow
 
@@ -37,7 +37,7 @@ TITLES = {
     "why": "stopped by",
 }
 COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "fading")
-SHOWN, WAYS = 40, 12  # clients of a table, ways of a forecast; JSON, files and the page have them all
+SHOWN, WAYS = 40, 12  # clients of a table, ways of a forecast; JSON and files have them all
 N = TypeVar("N", int, float)
 OWN = ("profile", "clock", "round_end", "steps", "lr", "clients", "details", "engine", "budget", "policy")
 HEAD = ("method", "rounds end", "steps", "lr", "seconds", "interval", "rounds", "reached")
@@ -221,12 +221,10 @@ def forecast(
     Every way is simulated on the table's clock, with several seeds. Of learning rates the best counts, with
     hindsight. Stop it with Ctrl-C and continue it with the same command.
     """
+    import pandas as pd
+
     from amsfl.record import write_atomically
-    from amsfl.report.figures import forecast as picture
-    from amsfl.report.page import to_csv, write_page
-    from amsfl.report.tables import text_table
     from amsfl.settings.parse import make_config
-    from amsfl.simulation.components import load_data
     from amsfl.study import forecast as work
 
     console = screen(stderr=True)
@@ -249,92 +247,74 @@ def forecast(
         watch,
     )
     config = make_config(asked)
-    goal = f"{config.score or 'accuracy'} {config.target:g}"
     cells = [_cells(row) for row in outcome.rows]
-    said, dataset = advice(outcome, goal), load_data(config)
-    notes = [
-        "Seconds are the mean over seeds and its 95% interval (Student's t on logarithms).",
-        "Of the learning rates that were tried each line has the best, with hindsight.",
-        *outcome.left_out,
-    ]
-    table = text_table("forecast", "Every way that was tried", HEAD, cells, notes)
-    page = write_page(
-        out,
-        "forecast",
-        picture([_bar(row) for row in outcome.rows], goal),
-        title=f"What to deploy at these {outcome.clients} sites",
-        banners=[dataset.note],
-        answer=[said],
-        scope=f"Simulated on {config.data} by the speeds in {profile.name}, {outcome.seeds} seeds each: "
-        "another split of the rows, another first model, other luck. Nothing was deployed.",
-        tables=[table],
-    )
-    write_atomically(out / "forecast.csv", to_csv(table).encode())
+    said = advice(outcome, f"{config.score or 'accuracy'} {config.target:g}")
+    write_atomically(out / "forecast.csv", pd.DataFrame(cells, columns=[*HEAD]).to_csv(index=False).encode())
     if as_json:
         return print_json({"advice": said, "rows": [row._asdict() for row in outcome.rows]})
     print_table(HEAD, cells[:WAYS], left=HEAD[:2])
-    if len(cells) > WAYS:
-        say(f"The first {WAYS} of {len(cells)}; the page has them all.")
-    say(said)
-    say(f"The page: {page}")
+    say("Seconds: mean over seeds with its 95% interval. Of learning rates the best counts, with hindsight.")
+    for line in (*outcome.left_out, said):
+        say(line)
+    more = f" with all {len(cells)} ways" if len(cells) > WAYS else ""
+    say(f"Table{more}: {out / 'forecast.csv'}")
 
 
 def advice(outcome: "Forecast", goal: str) -> str:
     """The answer in two sentences."""
-    best = outcome.rows[0]
-    if not math.isfinite(best.middle):
+    first, *rest = outcome.rows
+    if not math.isfinite(first.middle):
         return f"No way that was tried reached {goal}; lower the target, or try other methods and steps."
-    way = _bar(best)
-    between = f" ({_short(way.low)} to {_short(way.high)})" if way.low and way.high else ""
-    sentence = f"{way.label} would reach {goal} soonest: in {_short(way.seconds)} seconds{between}."
-    rival = _bar(outcome.rows[1]) if len(outcome.rows) > 1 and math.isfinite(outcome.rows[1].middle) else None
-    if rival and not (way.high and rival.low and way.high < rival.low):
+    taken, when = _seconds(first), _short(_seconds(first).mean)
+    between = f" ({_between(taken)})" if _between(taken) else ""
+    sentence = f"{_label(first)} would reach {goal} soonest: in {when} seconds{between}."
+    if rest and math.isfinite(rest[0].middle) and not taken.high < _seconds(rest[0]).low:
         sentence = (
-            f"{way.label} was soonest on average to reach {goal}, in {_short(way.seconds)} seconds{between}, "
-            f"and not surely sooner than {rival.label}."
+            f"{_label(first)} was soonest on average to reach {goal}, in {when} seconds{between}, and not "
+            f"surely sooner than {_label(rest[0])}."
         )
-    others = [row for row in outcome.rows if row.method != best.method and math.isfinite(row.middle)]
-    if others:
-        next_ = _bar(others[0])
-        sentence += (
-            f" The best of the other methods, {next_.label}, would take {_short(next_.seconds)} seconds."
-        )
+    other = next((row for row in rest if row.method != first.method and math.isfinite(row.middle)), None)
+    if other:
+        late = _short(_seconds(other).mean)
+        sentence += f" The best of the other methods, {_label(other)}, would take {late} seconds."
     return sentence
 
 
-def _bar(row: "ForecastRow") -> "ForecastBar":
-    from amsfl.report.figures import ForecastBar
-    from amsfl.report.statistics import ratio
-
-    each = [seconds for seconds in row.seconds if seconds is not None]
+def _label(row: "ForecastRow") -> str:
     ends = {"all": "waiting for all", "quorum": "waiting for", "buffer": "moving with any"}
     kind, _, number = row.round_end.partition(":")
     when = {"deadline": f"a round every {number} s"}.get(kind, f"{ends.get(kind, kind)} {number}".strip())
-    label = f"{row.title}, {when}" + (f", {row.steps} steps" if row.steps else "")
-    outcome = ratio(each, [1.0] * len(each)) if row.reached == len(row.seconds) else None
-    if outcome is None:
-        middle = row.middle if math.isfinite(row.middle) else None
-        return ForecastBar(label, middle, None, None, each)
-    low, high = (None if math.isnan(end) else end for end in outcome[1:])
-    return ForecastBar(label, outcome.mean, low, high, each)
+    return f"{row.title}, {when}" + (f", {row.steps} steps" if row.steps else "")
+
+
+def _seconds(row: "ForecastRow") -> "Interval":
+    """To the target, over seeds; without an interval where a seed did not get there."""
+    from amsfl.report.statistics import Interval, ratio
+
+    each = [seconds for seconds in row.seconds if seconds is not None]
+    return ratio(each, [1.0] * len(each)) if row.reached == len(row.seconds) else Interval(row.middle)
 
 
 def _cells(row: "ForecastRow") -> list[str]:
-    way, rounds = _bar(row), [each for each in row.rounds if each is not None]
+    taken, rounds = _seconds(row), [each for each in row.rounds if each is not None]
     return [
         row.title,
         row.round_end,
         "planned" if row.steps is None else str(row.steps),
         "its own" if row.lr is None else f"{row.lr:g}",
-        "not reached" if way.seconds is None else _short(way.seconds),
-        f"{_short(way.low)} to {_short(way.high)}" if way.low and way.high else "",
+        _short(taken.mean) if math.isfinite(taken.mean) else "not reached",
+        _between(taken),
         f"{sum(rounds) / len(rounds):.0f}" if rounds else "",
         f"{row.reached} of {len(row.seconds)}",
     ]
 
 
-def _short(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds:,.0f}" if seconds >= 100 else f"{seconds:.3g}"
+def _between(taken: "Interval") -> str:
+    return "" if math.isnan(taken.low) else f"{_short(taken.low)} to {_short(taken.high)}"
+
+
+def _short(seconds: float) -> str:
+    return f"{seconds:,.0f}" if seconds >= 100 else f"{seconds:.3g}"
 
 
 def _numbers(flag: str, text: str, kind: Callable[[str], N]) -> list[N]:

@@ -24,7 +24,6 @@ POINTS = 160  # of a curve, at most: more than a phone has room for
 MARKS = 7  # on every curve
 NAME_WIDTH = 24  # letters of a row's label before it takes a second line
 NAMED = 12  # clients with names in a map
-BARS = 9  # of a forecast; the table has all
 Drawn = tuple[str, str, str, "Figure"]  # name, title, caption
 
 
@@ -382,41 +381,3 @@ def _by_speed(c: Comparison, clients: int) -> list[int]:
 def _speed_label(c: Comparison, client: int) -> str:
     speed = f", {1000 * c.step_seconds[client]:.3g} ms" if client < len(c.step_seconds) else ""
     return f"{short(c.client(client), 14)}{speed}"
-
-
-class ForecastBar(NamedTuple):
-    label: str
-    seconds: float | None  # None: the target was not reached
-    low: float | None
-    high: float | None
-    each: list[float]  # of the seeds that reached it
-
-
-def forecast(bars: Sequence[ForecastBar], goal: str) -> Picture | None:
-    """How long each way would take, the soonest on top. None where nothing reached the target."""
-    import matplotlib
-
-    bars = [bar for bar in bars if bar.seconds is not None][:BARS]
-    if not bars:
-        return None
-    longest = max((bar.seconds or 0.0) for bar in bars)
-    unit, name = [(1.0, "seconds"), (60.0, "minutes"), (3600.0, "hours")][
-        (longest >= 300) + (longest >= 18000)
-    ]
-    with matplotlib.rc_context(RC):
-        figure, grid = canvas(0.8 + 0.5 * len(bars))
-        axes = grid[0][0]
-        for place, bar in enumerate(bars):  # with its label above it, so that a phone shows both
-            seconds, middle = (bar.seconds or 0.0) / unit, place + 0.12
-            axes.barh(middle, seconds, 0.34, color=PALETTE[0 if place == 0 else 3])
-            if bar.low is not None and bar.high is not None:
-                axes.plot([bar.low / unit, bar.high / unit], [middle] * 2, color=INK, linewidth=1.2)
-            axes.plot([each / unit for each in bar.each], [middle] * len(bar.each), "o", ms=3, color=INK)
-            axes.text(0, place - 0.1, f" {bar.label}: {seconds:.3g}", va="bottom", fontsize=8.5)
-        axes.set_yticks([])
-        axes.set_ylim(len(bars) - 0.4, -0.75)
-        axes.set_xlim(left=0)
-        axes.grid(axis="y", visible=False)
-        axes.set_xlabel(f"{name} until {goal} is reached")
-        caption = "A thin line is the 95% interval over seeds, a dot one seed."
-        return render("forecast", "How long each would take", caption, figure)

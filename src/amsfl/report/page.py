@@ -15,9 +15,9 @@ from markupsafe import Markup
 
 from amsfl.core.records import Json
 from amsfl.core.version import VERSION
-from amsfl.record import dumps, publish, write_atomically
+from amsfl.record import dumps, publish
 from amsfl.report.comparison import Comparison, compare
-from amsfl.report.figures import Picture, figures
+from amsfl.report.figures import figures
 from amsfl.report.paper import PROTOCOL, VERDICTS, claims
 from amsfl.report.read import Source, block, read, shown
 from amsfl.report.sentences import answer, brackets, notes, scope
@@ -61,7 +61,7 @@ def compose(sources: list[Source], target: float | None = None, score: str | Non
     files[SUMMARY] = dumps(summary(c), indent=1).encode()
     files[PAGE] = render(
         title=c.title,
-        banners=[c.banner],
+        banner=c.banner,
         answer=answer(c),
         scope=scope(c),
         notes=[_unfinished(sources), *notes(c)],
@@ -181,7 +181,7 @@ def to_csv(table: Table) -> str:
 
 
 def render(**values: Any) -> str:
-    """A page: title, answer and scope, and whatever else the template knows; all values are escaped."""
+    """The page; all values are escaped."""
     style = Markup((HERE / "page.css").read_text(encoding="utf-8"))
     digest = base64.b64encode(sha256(style.encode()).digest()).decode()
     policy = (
@@ -190,23 +190,9 @@ def render(**values: Any) -> str:
     templates = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     templates.filters |= {"lines": lines, "as_data": _as_data}
     own = {"policy": policy, "style": style, "version": VERSION, "long": LONG}
-    left_out = dict.fromkeys(
-        ("banners", "notes", "first", "claims", "tables", "marks", "pictures", "settings"), ()
-    )
-    return templates.get_template("page.html").render(**left_out | own | values)
+    return templates.get_template("page.html").render(**own | values)
 
 
 def _as_data(svg: str) -> str:
     """As an image, not inline: every SVG keeps its ids to itself."""
     return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
-
-
-def write_page(folder: Path, name: str, picture: Picture | None = None, **values: Any) -> Path:
-    """A page of its own beside a command's results, and its picture by itself; the page's path."""
-    values |= {"first": [picture]} if picture else {}
-    files: dict[str, bytes] = {"html": render(**values).encode()}
-    files |= {"svg": picture.svg.encode(), "png": picture.png} if picture else {}
-    folder.mkdir(parents=True, exist_ok=True)
-    for suffix, content in files.items():
-        write_atomically(folder / f"{name}.{suffix}", content)
-    return folder / f"{name}.html"

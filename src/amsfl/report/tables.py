@@ -1,7 +1,6 @@
 """The tables of a report, as data frames: the paper's two, other scores, tests, classes, clients."""
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -53,14 +52,6 @@ OF_CLIENTS = (
     Column("alone", "Seconds it alone causes", 2),
     Column("is", "Kind"),
 )
-
-
-def text_table(
-    name: str, title: str, head: Sequence[str], rows: Sequence[Sequence[str]], notes: list[str]
-) -> Table:
-    """Of cells that are texts already."""
-    frame = pd.DataFrame(rows, columns=list(head))
-    return Table(name, title, [Column(each, each) for each in head], frame, notes)
 
 
 def tables(c: Comparison) -> list[Table]:
