@@ -64,7 +64,13 @@ def trials(**changes):
     return run_batch(configs)
 
 
-@pytest.mark.parametrize("name", methods.METHODS.table)
+FAST = ("fedavg", "scaffold", "amsfl", "fedbuff")
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in FAST else pytest.param(name, marks=SLOW) for name in methods.METHODS.table]
+)
 def test_engines_agree(name):
     """Every method, on rounds that end as it wants them to."""
     changes = {"method": name} | ({"cohort": CLIENTS} if name == "fedcompass" else {})
@@ -82,10 +88,10 @@ def test_engines_agree(name):
     "changes",
     [
         {"client_optimizer": "momentum:0.9,decay:0.01", "epochs": 0.5, "method": "scaffold"},
-        {"model": "cnn:4", "method": "fedavg", "rounds": 2},
+        pytest.param({"model": "cnn:4", "method": "fedavg", "rounds": 2}, marks=SLOW),
         {"model": "mlp:8", "method": "fedavg", "class_weights": "balanced"},
         {"method": "fedavg", "transmit": "topk:0.2", "robust": "median", "round_end": "buffer:3"},
-        {"method": "fedavg", "epsilon": 8.0, "policy": "fixed"},
+        pytest.param({"method": "fedavg", "epsilon": 8.0, "policy": "fixed"}, marks=SLOW),
     ],
 )
 def test_engines_agree_on_what_is_put_around_a_method(changes):
@@ -109,7 +115,11 @@ def ends(configs, lanes=None, **options):
 
 @pytest.mark.parametrize(
     "changes",
-    [{"method": "amsfl"}, {"method": "amsfl", "cohort": 5}, {"method": "fedbuff", "policy": "speed"}],
+    [
+        pytest.param({"method": "amsfl"}, marks=SLOW),
+        {"method": "amsfl", "cohort": 5},
+        pytest.param({"method": "fedbuff", "policy": "speed"}, marks=SLOW),
+    ],
 )
 def test_bits_do_not_depend_on_cores_or_other_trials(changes):
     """One worker and three; by itself and among two more trials; equal steps and unequal ones; a wave

@@ -32,12 +32,20 @@ def lowered(setup) -> str:
     return texts[0]
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.parametrize(
     ("name", "one", "other"),
     [
-        ("fedprox", {"mu": 0.01}, {"mu": 0.1}),
+        pytest.param("fedprox", {"mu": 0.01}, {"mu": 0.1}, marks=SLOW),
         ("feddyn", {"alpha": 0.1}, {"alpha": 1.0}),
-        ("fedcsda", {"mu": 0.1, "temperature": 4.0}, {"mu": 0.02, "temperature": 2.0}),
+        pytest.param(
+            "fedcsda",
+            {"mu": 0.1, "temperature": 4.0},
+            {"mu": 0.02, "temperature": 2.0},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_other_numbers_give_the_same_programs(name, one, other):

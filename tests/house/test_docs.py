@@ -4,6 +4,7 @@ import inspect
 import re
 import shlex
 import sys
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,11 @@ from blocks import blocks, commands, pages  # noqa: E402
 API = re.compile(r"<!-- generated: api (\S+) ?(.*?) -->")
 
 
+@cache
+def flags_of(name: str) -> set[str]:
+    return {flag for flags, _, _ in parameters(name) for flag in flags} | {"--help", "--help-all"}
+
+
 def wrong_with(command: str) -> str:
     """'' if there is such a command and it has these flags."""
     name, *words = shlex.split(command)[1:] or ["--help"]
@@ -29,9 +35,8 @@ def wrong_with(command: str) -> str:
         return ""
     if name not in NAMES:
         return f"no command {name!r}"
-    known = {flag for flags, _, _ in parameters(name) for flag in flags} | {"--help", "--help-all"}
     flags = [word.partition("=")[0].rstrip(".,") for word in words if re.match(r"--[a-z]", word)]
-    return next((f"{name} has no {flag}" for flag in flags if flag not in known), "")
+    return next((f"{name} has no {flag}" for flag in flags if flag not in flags_of(name)), "")
 
 
 def test_commands_in_docs_are_there_with_their_flags() -> None:
@@ -46,7 +51,11 @@ def test_commands_in_docs_are_there_with_their_flags() -> None:
     assert sum(map(len, texts.values())) > 100
 
 
-MARKED = [page for page in pages() if any(block.word for block in blocks(page))]
+MARKED = [
+    pytest.param(page, marks=pytest.mark.slow) if page.stem in ("table", "researcher") else page
+    for page in pages()
+    if any(block.word for block in blocks(page))
+]
 
 
 @pytest.mark.parametrize("page", MARKED, ids=lambda page: page.stem)

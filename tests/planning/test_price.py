@@ -192,6 +192,7 @@ def test_alone_a_client_takes_the_most_worth_per_second_and_old_work_counts_less
     assert price(p._replace(budget=10.0), counts).steps.tolist() == [1, 2]  # 2 s are left, one for each
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_clients() -> None:
     p = crowd(1, 100_000)
     p = p._replace(budget=3 * p.seconds(np.ones(100_000)))
