@@ -29,9 +29,7 @@ class Corrected(Wrapper):
         super().__init__(strategy)
         inside = [each for each in chain(strategy) if isinstance(each, AMSFL)]
         if not inside:
-            raise UserError(
-                f"{type(self).__name__} needs local-steps and lr: {type(self).__name__}(AMSFL(...))."
-            )
+            raise UserError(f"{type(self).__name__} needs an AMSFL inside: {type(self).__name__}(AMSFL())")
         self.planner = inside[0]
         self.own: dict[int, FlatVector] = {}  # by node
         self.rows: dict[int, float] = {}

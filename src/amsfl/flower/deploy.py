@@ -77,9 +77,7 @@ Flower's simulation (`pip install 'flwr[simulation]'`): `address = ":local:"`, `
 def write_project(where: Path, settings: Mapping[str, Any]) -> int:
     """A Flower project for a table, data and all; how many clients it has."""
     if (where / "pyproject.toml").exists():
-        raise UserError(
-            f"There is a project in {str(where)!r} already; choose another folder, or move it away."
-        )
+        raise UserError(f"There is a project in {str(where)!r} already; choose another folder, or move it.")
     own = {key.replace("_", "-"): value for key, value in settings.items()}
     config = serve_config({key: settings[key] for key in settings if key.replace("_", "-") not in KEYS})
     check_method(config)  # before anything is dealt

@@ -76,8 +76,7 @@ def check(trainer: Any) -> None:
     """Whether this client can keep its rows private; a UserError says why not."""
     if not hasattr(trainer, "row_sum"):
         raise UserError(
-            f"A {type(trainer).__name__} has no gradients row by row, and each must be cut by itself: under "
-            "privacy use torch_client or jax_client, or give it check_rows() and row_sum()."
+            f"A {type(trainer).__name__} has no gradients row by row; use torch_client or jax_client."
         )
     trainer.check_rows()
 
@@ -96,9 +95,7 @@ def silent(private: bool, *passed: type[Exception]) -> Iterator[None]:
         if not private:
             raise
         traceback.print_exc()
-        raise UserError(
-            "This site's work failed, and why may tell of its rows: its own log says it."
-        ) from None
+        raise UserError("This site's work failed; why may tell of its rows, and is in its own log.") from None
 
 
 class LedgerEntry(NamedTuple):
@@ -137,16 +134,12 @@ class SiteLedger:
             entries = dict(self.read())
             before = [*of_name(entries, task.run).values()]
             if not before and task.begun:
-                raise UserError(
-                    "This site has lost its ledger of this run's privacy and does not know what is left: "
-                    "begin a new run, and keep what is in this site's state-dir."
-                )
+                raise UserError("This site has lost its ledger of what this run has told: begin a new run.")
             noise = terms.noise or (before[0].noise if before else least_noise(task, chance))
             agreed = LedgerEntry(terms.epsilon, terms.delta, chance, noise, 0)
             if any(entry._replace(steps=0) != agreed for entry in before):
                 raise UserError(
-                    "What this run tells of each row was settled by its first order, and this one has "
-                    "another epsilon, delta, noise, batch or number of rows: begin a new run."
+                    "Epsilon, delta, noise, batch and rows were settled by its first order: begin a new run."
                 )
             entries.setdefault(key, agreed)
             # with next to no noise one step is too much, and to count many would take minutes
@@ -188,8 +181,8 @@ class SiteLedger:
         """Nothing raw may leave once a private step was taken, unless the policy allows both."""
         if self.policy.mechanisms is None and self.read():
             raise UserError(
-                "This site has kept its rows private before, and this order is without privacy, or asks for "
-                "scores: train with epsilon, or write mechanisms = ['none', 'record'] into its site.toml."
+                "This site has kept its rows private before: train with epsilon and without scores of clients"
+                ", or write mechanisms = ['none', 'record'] into its site.toml."
             )
 
     def read(self) -> Entries:
@@ -213,10 +206,7 @@ class SiteLedger:
 
     def _locked(self) -> FileLock:
         if self.path is None:
-            raise UserError(
-                'This site has no folder for the ledger of its privacy: add state-dir="/folder" to its '
-                "--node-config."
-            )
+            raise UserError('A private site needs a folder: add state-dir="/folder" to its --node-config.')
         return FileLock(self.path.with_suffix(".lock"), timeout=PATIENCE)
 
 

@@ -62,7 +62,7 @@ class RoundGrid(Grid):
     ):
         if (buffer or end) is not None and (quorum or deadline) is not None:
             raise UserError(
-                "A buffer, or a round end of your own, goes without quorum and deadline: leave those out."
+                "A buffer or an end of your own goes without quorum and deadline: leave them out."
             )
         if late not in (None, "use", "drop"):
             raise UserError(f"late is {late!r}; it may be 'use' or 'drop'.")

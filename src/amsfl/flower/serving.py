@@ -158,9 +158,7 @@ def check_method(config: ServeConfig) -> None:
     """A UserError where the method does not run on real clients."""
     if config.method not in METHODS:
         like = nearest(config.method, METHODS)
-        raise UserError(
-            f"The method {config.method!r} does not run on real clients{like}; or give a strategy."
-        )
+        raise UserError(f"The method {config.method!r} is none of real clients{like}; or give a strategy.")
 
 
 def sampled(config: ServeConfig) -> dict[str, Any]:
@@ -200,9 +198,7 @@ def ends(config: ServeConfig) -> clock.RoundEnd:
     chosen = ENDS.get(config.method, "all") if config.round_end == "auto" else config.round_end
     end = clock.round_end(chosen, min(config.cohort or config.clients, config.clients))
     if end.join is not None:
-        raise UserError(
-            "Groups of clients are planned in simulations only; use buffer:2, quorum:3 or deadline:60."
-        )
+        raise UserError("Groups of clients are for simulations only; use buffer:2, quorum:3 or deadline:60.")
     return end
 
 
@@ -211,8 +207,7 @@ def sent(config: ServeConfig, planner: AMSFL) -> dict[str, Any]:
     own: dict[str, Any] = {"seed": config.seed}
     if config.privacy == "client":
         raise UserError(
-            "Whole clients are kept private by Flower's own wrapper: give server_app "
-            "strategy=DifferentialPrivacyServerSideFixedClipping(FedAvg(...), ...)."
+            "Whole clients: give strategy=DifferentialPrivacyServerSideFixedClipping(FedAvg(), ...)."
         )
     if config.privacy == "none" or (config.privacy == "auto" and config.epsilon is None):
         return own | ({"held-back": config.held_back} if planner.judging else {})

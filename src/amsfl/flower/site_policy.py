@@ -91,8 +91,7 @@ class SitePolicy(NamedTuple):
         size = sum(len(part.data) for record in records for part in record.values())
         if size > self.most_megabytes * 1e6:
             raise UserError(
-                f"This site's policy: a reply has at most {self.most_megabytes:g} MB, and this one "
-                f"{size / 1e6:g} MB."
+                f"This site's policy: a reply has {self.most_megabytes:g} MB at most, not {size / 1e6:g}."
             )
 
 

@@ -43,10 +43,7 @@ def main(arguments: Sequence[str], poll: float = POLL) -> None:
     """Run until ended; `arguments` are flower-supernode's."""
     taken = [flag for word in arguments if (flag := word.split("=")[0]) in OURS.split()]
     if taken:
-        raise UserError(
-            f"{taken[0]} is set by `amsfl supernode` itself; leave it out, or use flower-supernode, which "
-            "starts a process for every message."
-        )
+        raise UserError(f"{taken[0]} is set by `amsfl supernode` itself; leave it out.")
     if not 0.01 <= poll <= 60:
         raise UserError(f"--poll is {poll:g} seconds; it lies between 0.01 and 60.")
     port = free_port()

@@ -34,13 +34,12 @@ class LossModule(torch.nn.Module):
 
 def check_model(module: Any) -> None:
     """A row must have a gradient of its own."""
-    for name, part in module.named_modules():
+    for part in module.modules():
         if isinstance(part, torch.nn.modules.batchnorm._NormBase) and (
             isinstance(part, torch.nn.modules.batchnorm._BatchNorm) or part.track_running_stats
         ):
             raise UserError(
-                f"The module's {name or 'whole'} is a {type(part).__name__}, in which no row has a gradient "
-                "of its own to clip: under privacy use GroupNorm or LayerNorm in its place."
+                f"Rows have no gradient of their own in {type(part).__name__}; under privacy use GroupNorm."
             )
 
 
@@ -48,8 +47,7 @@ def check_loader(loader: Any, rows: int) -> None:
     """Every row must be there to be drawn, by a chance of its own."""
     if not _is_plain(loader):
         raise UserError(
-            "Under privacy every row is drawn by a chance of its own, so the loader must be a DataLoader "
-            "over a data set with numbered rows, shuffled or not, without a sampler of your own."
+            "Under privacy the loader is a DataLoader of numbered rows, without a sampler of yours."
         )
     if rows != (there := len(loader.dataset)):
         raise UserError(f"There are {there} rows, and torch_client was given rows={rows}: leave that out.")
@@ -125,8 +123,7 @@ def private_sum(
         except Exception as error:  # whatever users' modules raise; what it says may be of rows
             traceback.print_exc()
             raise UserError(
-                f"torch.func cannot take this model's gradients row by row ({type(error).__name__}; the "
-                "client's log has more): under privacy use modules, and batches of tensors, that it can."
+                f"torch.func takes no gradients of this model row by row ({type(error).__name__})."
             ) from None
         flat = torch.cat([part.reshape(len(part), -1).float() for part in each.values()], dim=1)
         grads = flat.cpu().numpy()
@@ -166,10 +163,7 @@ def count(loader: Any) -> int:
         return sum(map(rows, loader))
     held = getattr(loader, "dataset", None)
     if not isinstance(held, Sized):
-        raise UserError(
-            "Nobody can tell how many rows this loader has, and they say how much the client counts: "
-            "give torch_client rows=1000, or rows=lambda context: ..."
-        )
+        raise UserError("How many rows are in this loader? Give rows=1000, or rows=lambda context: ...")
     return len(held)
 
 
@@ -184,8 +178,8 @@ def scores(outputs: Any, targets: Any) -> dict[str, float]:
         return {"accuracy": float((outputs.argmax(1) == targets).float().mean())}
     if outputs.numel() != targets.numel():
         raise UserError(
-            f"Outputs of shape {tuple(outputs.shape)} have no score against targets of "
-            f"{tuple(targets.shape)}: give classes one logit each, or as many outputs as targets."
+            f"Outputs {tuple(outputs.shape)} have no score against targets {tuple(targets.shape)}: give "
+            "classes one logit each, or as many outputs as targets."
         )
     predicted = outputs.reshape(targets.shape)
     binary = bool(((targets == 0) | (targets == 1)).all())
@@ -208,7 +202,6 @@ def split(batch: Any) -> tuple[list[Any], Any]:
     """Inputs and targets of a tuple: the targets come last."""
     if not isinstance(batch, tuple | list) or len(batch) < 2:
         raise UserError(
-            f"A batch is a {type(batch).__name__}, not (inputs, ..., targets): give torch_client a "
-            "batch_loss(module, batch) that returns the batch's mean loss."
+            f"A batch is a {type(batch).__name__}, not (inputs, ..., targets): give a batch_loss(...)."
         )
     return list(batch[:-1]), batch[-1]

@@ -127,9 +127,7 @@ class TorchModel(Trainer):
         own, self.came = travelling(self.module), arrays
         missing = [name for name in own if name not in arrays]
         if missing:
-            raise UserError(
-                f"The server's model has no {missing[0]!r}, and this client's has: run the same at all."
-            )
+            raise UserError(f"The server's model has no {missing[0]!r}, and this client's has.")
         whole = self.module.state_dict(keep_vars=True)
         for name in whole.keys() & {*arrays}:
             numbers, here = arrays[name].numpy(), tuple(whole[name].shape)
@@ -183,8 +181,8 @@ class LoopTrainer(TorchModel):
         steps = task.done if answer is None else answer  # or the turns of its `for step in task`
         if isinstance(steps, bool) or int(steps) != steps or not 1 <= steps <= task.steps:
             raise UserError(
-                f"The training function says it took {answer!r} steps; return how many there were, from 1 to "
-                f"task.steps, here {task.steps}, or loop with `for step in task` and return nothing."
+                f"The training function took {answer!r} steps; return how many of {task.steps} there were, "
+                "or loop with `for step in task` and return nothing."
             )
         if not task.timed:
             task.took(int(steps), time.perf_counter() - started)
@@ -215,8 +213,7 @@ class TorchTrainer(TorchModel):
         self.loader = self.training = self.loader_of(self.context)
         if isinstance(self.loader, Dataset) and not isinstance(self.loader, IterableDataset):
             raise UserError(
-                f"loader(context) returned a {type(self.loader).__name__}, which gives single rows: return "
-                "batches, DataLoader(dataset, batch_size=32, shuffle=True)."
+                f"A {type(self.loader).__name__} gives single rows: return DataLoader(dataset, 32)."
             )
         count = self.count(self.context) if callable(self.count) else self.count
         self.rows = torch_rows.count(self.loader) if count is None else int(count)
@@ -283,10 +280,7 @@ class TorchTrainer(TorchModel):
             inputs, targets = torch_rows.split(batch)
             outputs = self.module(*inputs)
             if isinstance(outputs, Mapping):
-                raise UserError(
-                    f"The module returns a dictionary ({', '.join(map(str, outputs))}), and the loss takes "
-                    "a tensor: give torch_client a batch_loss(module, batch) that returns the mean loss."
-                )
+                raise UserError("The module returns a dictionary: give a batch_loss(module, batch) for it.")
             loss = (self.loss or torch.nn.functional.cross_entropy)(outputs, targets)
         if getattr(loss, "numel", lambda: 0)() != 1:
             what = f"a tensor of shape {tuple(loss.shape)}" if hasattr(loss, "shape") else f"{loss!r}"
@@ -308,9 +302,7 @@ class TorchTrainer(TorchModel):
 
     def check_rows(self) -> None:
         if self.optimizer is not None:
-            raise UserError(
-                "Under privacy steps are plain ones of noised gradients: leave the optimizer out."
-            )
+            raise UserError("Under privacy steps are plain ones: leave the optimizer out.")
         torch_rows.check_model(self.module)
         torch_rows.check_loader(self.loader, self.rows)
         self.row_sum(self.x, np.zeros(1, int), np.ones(1, bool), RowPrivacy(1.0))
@@ -398,6 +390,4 @@ def _functions(**chosen: Any) -> None:
     for name, thing in chosen.items():
         made = hasattr(thing, "state_dict") and not isinstance(thing, type)
         if thing is not None and (made or not callable(thing)):
-            raise UserError(
-                f"{name} is a {type(thing).__name__}; give a function that makes one: {name}=lambda ...: ..."
-            )
+            raise UserError(f"{name} is a {type(thing).__name__}; give a function: {name}=lambda ...: ...")
