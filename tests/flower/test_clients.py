@@ -273,10 +273,7 @@ BATCHES = {
         lambda: [(X[:8], torch.ones(8), Y[:8])],
         {"batch_loss": lambda module, batch: torch.nn.functional.cross_entropy(module(batch[0]), batch[2])},
     ),
-    "pairs, squared": (
-        lambda: [(X[:8], torch.zeros(8, 10))],
-        {"loss": torch.nn.functional.mse_loss},
-    ),
+    "pairs, squared": (lambda: [(X[:8], torch.zeros(8, 10))], {"loss": torch.nn.functional.mse_loss}),
 }
 
 

@@ -19,13 +19,7 @@ from amsfl.flower import InProcessGrid, NumpyTrainer, client_app, evaluator, mer
 from amsfl.flower.serving import first_arrays
 from amsfl.record import read_run
 
-SETTINGS: dict[str, Any] = {
-    "method": "fedavg",
-    "rounds": 6,
-    "clients": 2,
-    "steps": 1,
-    "lr": 0.5,
-}
+SETTINGS: dict[str, Any] = {"method": "fedavg", "rounds": 6, "clients": 2, "steps": 1, "lr": 0.5}
 NODES = [{"partition-id": place} for place in range(2)]
 CLIENT = client_app(lambda context: NumpyTrainer(9, lambda x, *_: (1.0, x - 1)))
 SCORES = [0.0, 0.2, 0.6, 0.5, 0.6, 0.4, 0.1]

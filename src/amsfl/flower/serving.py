@@ -42,10 +42,7 @@ PLAIN: dict[str, Any] = {"momentum": 0.0, "cooling": False, "judge": False}
 
 
 def server_app(
-    start: Any,
-    strategy: Strategy | None = None,
-    evaluate: EvaluateFn | None = None,
-    **settings: Any,
+    start: Any, strategy: Strategy | None = None, evaluate: EvaluateFn | None = None, **settings: Any
 ) -> ServerApp:
     """A ServerApp that trains by settings: `server_app(start=Net, method="amsfl", clients=5, rounds=30)`.
 

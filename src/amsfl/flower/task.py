@@ -45,14 +45,7 @@ FIELDS: dict[str, Any] = {  # of an order, and what they are where it does not s
     "privacy-steps": 0,  # that the run will ask of a client
     "privacy-begun": False,  # whether the server has taken some of them
 }
-SAID = (
-    "train-seconds",
-    "local-steps",
-    "fading",
-    "held-loss",
-    "output-spread",
-    "epsilon",
-)  # to us
+SAID = ("train-seconds", "local-steps", "fading", "held-loss", "output-spread", "epsilon")  # to us
 SPENT = "privacy is spent"  # how the refusal of a site begins that may not take a further step
 WORDS = {float: "a finite number", int: "a whole number", str: "a short text", bool: "true or false"}
 
