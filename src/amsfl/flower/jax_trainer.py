@@ -108,56 +108,45 @@ class JaxTrainer(GradientTrainer):
         return self.shard.x[picked], self.shard.y[picked]
 
 
-class Program(NamedTuple):
+class Program:
     """A model's compiled functions of flat vectors."""
 
-    start: Callable[[int], FlatVector]
-    grad: Callable[..., Any]  # (x, rows, labels) -> loss, gradient
-    row_sum: Callable[[RowPrivacy], Callable[..., Any]]  # (x, rows, labels, present) -> sum of cut gradients
-    logits: Callable[..., Any]  # (x, rows) -> logits
-    held_back: Callable[..., Any]  # (x, rows, labels) -> loss, spread
-    layers: tuple[Any, ...]  # as a portable model has them
-    tensors: Callable[[FlatVector], dict[str, Vector]]  # by those layers' names
-    dim: int  # of its flat vector
+    def __init__(self, spec: str, features: int, classes: int):
+        from amsfl.data import Dataset
+        from amsfl.engines import losses, models, private_gradients, task
+
+        import jax  # isort: skip  # after the engines, which set it up
+        from jax.flatten_util import ravel_pytree  # isort: skip
+
+        names, columns = (tuple(map(str, range(count))) for count in (classes, features))
+        label = np.zeros(1, np.int32 if classes else np.float32)
+        nothing = Dataset("none", np.zeros((1, features), np.float32), label, {}, names, columns)
+        job = task.make(nothing, models.make(spec, features, classes or 1), [[np.arange(1)]], [0])
+
+        def outputs(x: Any, rows: Any) -> Any:
+            return job.model.apply(job.unravel(x), rows)
+
+        def loss(x: Any, rows: Any, labels: Any) -> Any:
+            return job.loss(outputs(x, rows), labels).mean()
+
+        def row_sum(private: RowPrivacy) -> Callable[..., Any]:
+            """(x, rows, labels, present) -> sum of cut gradients."""
+            summed = private_gradients.row_sum(job, private)
+            return jax.jit(lambda x, *rows: ravel_pytree(summed(job.unravel(x), *rows))[0])
+
+        def held_back(x: Any, rows: Any, labels: Any) -> Any:
+            everyone = jax.numpy.ones(len(labels), bool)
+            return losses.held_loss_and_spread(job.loss, outputs(x, rows), labels, everyone)
+
+        self.dim, self.layers = job.dim, job.model.layers
+        self.start: Callable[[int], FlatVector] = lambda seed: np.asarray(
+            job._replace(seeds=(seed,)).start()[0], np.float32
+        )
+        self.tensors: Callable[[FlatVector], dict[str, Vector]] = lambda x: models.tensors(
+            job.model, job.unravel(jax.numpy.asarray(x))
+        )  # by layers' names
+        self.row_sum, self.logits = cache(row_sum), jax.jit(outputs)
+        self.grad, self.held_back = jax.jit(jax.value_and_grad(loss)), jax.jit(held_back)
 
 
-@cache
-def program(spec: str, features: int, classes: int) -> Program:
-    """Of a model by its name."""
-    from amsfl.data import Dataset
-    from amsfl.engines import losses, models, private_gradients, task
-
-    import jax  # isort: skip  # after the engines, which set it up
-    from jax.flatten_util import ravel_pytree  # isort: skip
-
-    names, columns = (tuple(map(str, range(count))) for count in (classes, features))
-    label = np.zeros(1, np.int32 if classes else np.float32)
-    nothing = Dataset("none", np.zeros((1, features), np.float32), label, {}, names, columns)
-    job = task.make(nothing, models.make(spec, features, classes or 1), [[np.arange(1)]], [0])
-    grad = jax.value_and_grad(
-        lambda params, rows, labels: job.loss(job.model.apply(params, rows), labels).mean()
-    )
-
-    @cache
-    def row_sum(private: RowPrivacy) -> Callable[..., Any]:
-        summed = private_gradients.row_sum(job, private)
-        return jax.jit(lambda x, *rows: ravel_pytree(summed(job.unravel(x), *rows))[0])
-
-    def flat(x: Any, rows: Any, labels: Any) -> Any:
-        loss, tree = grad(job.unravel(x), rows, labels)
-        return loss, ravel_pytree(tree)[0]
-
-    def held_back(x: Any, rows: Any, labels: Any) -> Any:
-        everyone = jax.numpy.ones(len(labels), bool)
-        return losses.held_loss_and_spread(job.loss, job.model.apply(job.unravel(x), rows), labels, everyone)
-
-    return Program(
-        lambda seed: np.asarray(job._replace(seeds=(seed,)).start()[0], np.float32),
-        jax.jit(flat),
-        row_sum,
-        jax.jit(lambda x, rows: job.model.apply(job.unravel(x), rows)),
-        jax.jit(held_back),
-        job.model.layers,
-        lambda x: models.tensors(job.model, job.unravel(jax.numpy.asarray(x))),
-        job.dim,
-    )
+program = cache(Program)

@@ -12,7 +12,7 @@ knows the arrays that it began from; for strategies that do not, `late="drop"`.
 
 import time
 from collections.abc import Iterable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
@@ -29,11 +29,6 @@ _BEGAN = time.time() - time.monotonic()
 def steady_time() -> float:
     """Seconds since 1970 by a clock that never jumps."""
     return _BEGAN + time.monotonic()
-
-
-class OpenMessage(NamedTuple):
-    node: int
-    kind: str  # train, evaluate
 
 
 class RoundGrid(Grid):
@@ -70,7 +65,7 @@ class RoundGrid(Grid):
         self.grid, self.late, self.poll = grid, late or usual, poll or float(getattr(grid, "poll", 0.1))
         self.weight = clock.staleness("sqrt") if end is None else end.weight  # of late work, by its age
         self.quorum, self.deadline, self.buffer, self.end = quorum, deadline, buffer, end
-        self.open: dict[str, OpenMessage] = {}  # not answered yet
+        self.open: dict[str, tuple[int, str]] = {}  # messages: to whom, train or evaluate
         self.waiting: list[Message] = []  # replies that came while something else was waited for
         self.now = getattr(grid, "now", steady_time)
         self.sleep = getattr(grid, "sleep", time.sleep)
@@ -82,7 +77,7 @@ class RoundGrid(Grid):
     @property
     def busy(self) -> set[int]:
         """Nodes that have not answered yet."""
-        return {each.node for each in self.open.values()}
+        return {node for node, _ in self.open.values()}
 
     @property
     def overlaps(self) -> bool:
@@ -116,10 +111,10 @@ class RoundGrid(Grid):
             got, self.waiting = self.waiting, []
         while True:
             for key, reply in self._pull():
-                open_message = self.open.pop(key)
-                if open_message.kind == kind and (key in sent or (trains and self.late == "use")):
+                _, asked = self.open.pop(key)
+                if asked == kind and (key in sent or (trains and self.late == "use")):
                     got.append(reply)
-                elif open_message.kind == MessageType.TRAIN and self.late == "use":
+                elif asked == MessageType.TRAIN and self.late == "use":
                     self.waiting.append(reply)
             arrived = sum(not each.has_error() for each in got)
             expected, now = self._expected(kind), self.now()
@@ -137,7 +132,7 @@ class RoundGrid(Grid):
     def _send(self, messages: list[Message]) -> set[str]:
         keys = list(self.grid.push_messages(messages)) if messages else []
         sent = {key: each.metadata for key, each in zip(keys, messages, strict=False) if key}
-        self.open |= {key: OpenMessage(about.dst_node_id, about.message_type) for key, about in sent.items()}
+        self.open |= {key: (about.dst_node_id, about.message_type) for key, about in sent.items()}
         return {*sent}
 
     def _pull(self) -> Iterable[tuple[str, Message]]:
@@ -151,7 +146,7 @@ class RoundGrid(Grid):
 
     def _expected(self, kind: str) -> int:
         """How many are at work and connected: nobody waits for the others."""
-        some = [each.node for each in self.open.values() if each.kind == kind]
+        some = [node for node, asked in self.open.values() if asked == kind]
         if some and self.now() - self._looked >= LOOK_AROUND:
             self._connected, self._looked = set(map(int, self.grid.get_node_ids())), self.now()
         return sum(node in self._connected for node in some)

@@ -54,8 +54,11 @@ class SitePolicy(NamedTuple):
     def check(self, task: LocalTask, arrays: ArrayRecord, flower_run: int) -> None:
         """A UserError where the order or its model lies outside."""
         terms = task.terms
-        _check_listed("Flower run", self.runs, str(flower_run))
-        _check_listed("privacy mechanism", self.mechanisms, terms.mechanism if terms else NONE)
+        named = {"Flower run": (str(flower_run), self.runs)}
+        named["privacy mechanism"] = (terms.mechanism if terms else NONE, self.mechanisms)
+        for what, (name, allowed) in named.items():
+            if allowed is not None and name not in allowed:
+                raise UserError(f"This site's policy: the {what} {name!r} is not one that it accepts.")
         if terms is None and self.private:
             raise UserError(PRIVATE)
         bounds: dict[str, tuple[float, float, float]] = {
@@ -95,10 +98,7 @@ class SitePolicy(NamedTuple):
             )
 
 
-PRIVATE = (
-    "This site keeps its rows private, and this order is without privacy: train with epsilon, or "
-    "privacy='record', and score on the server."
-)
+PRIVATE = "This site keeps its rows private: train with epsilon, and score on the server."
 
 
 def site_policy_mod(
@@ -144,11 +144,6 @@ def obey(message: Message, context: Context, answer: Callable[..., Message]) -> 
         if reply.has_content():
             entry["sent"] = {name: dict(each) for name, each in reply.content.metric_records.items()}
         return reply
-
-
-def _check_listed(what: str, allowed: Names, name: str) -> None:
-    if allowed is not None and name not in allowed:
-        raise UserError(f"This site's policy: the {what} {name!r} is not one that it accepts.")
 
 
 def read_policy(path: Path) -> SitePolicy:

@@ -32,7 +32,7 @@ from amsfl.flower.nodes import Nodes, Sent, Taken, difference, mixed, norm, read
 from amsfl.flower.round_grid import RoundGrid, steady_time
 from amsfl.flower.run_record import NetworkDescription, RunFolder
 from amsfl.flower.task import LONGEST_TEXT, SPENT
-from amsfl.flower.wrapper import FinishedRound, Wrapper
+from amsfl.flower.wrapper import Wrapper
 from amsfl.record import RoundRecord
 from amsfl.settings.definitions import ServeConfig
 from amsfl.settings.parse import serve_config
@@ -367,21 +367,21 @@ class AMSFL(Wrapper):
             return arrays, 1
         return self._restore(*kept), len(self.folder.rounds) + 1
 
-    def _closed(self, done: FinishedRound) -> bool:
+    def _closed(self, number: int, arrays: ArrayRecord, metrics: Json) -> bool:
         before, self.elapsed = self.elapsed, self.now() - self.began
-        record = self._record(done, before)
+        record = self._record(number, metrics, before)
         if self.folder is not None:
-            self.folder.append(record, done.arrays)
-            arrays = {name: getattr(self, name) for name in KEPT_ARRAYS} | {"next": done.arrays}
-            self.folder.save(arrays, self._state(done.arrays))
+            self.folder.append(record, arrays)
+            kept = {name: getattr(self, name) for name in KEPT_ARRAYS} | {"next": arrays}
+            self.folder.save(kept, self._state(arrays))
         self.failures = 0 if record.cohort else self.failures + 1
         if self.failures >= TRIES and not any(each.taken for each in self.nodes.each.values()):
             why = next(iter(self.log[-1]["refused"].values()), "none replied")
             raise UserError(f"Every node failed, {TRIES} times in a row ({why}): look at the clients.")
         over = self.stop(record) or bool(self.spent and self.spent >= self.nodes.each.keys())
-        over |= done.number == self.num_rounds
+        over |= number == self.num_rounds
         if over or (self.seconds is not None and self.elapsed >= self.seconds):
-            self.finished = done.arrays
+            self.finished = arrays
         return self.finished is not None
 
     def _ended(self) -> None:
@@ -391,7 +391,7 @@ class AMSFL(Wrapper):
             self.folder.end(self.finished, [*self.nodes.each], self.epsilon, self.elapsed)
         self.folder.close()
 
-    def _record(self, done: FinishedRound, before: float) -> RoundRecord:
+    def _record(self, number: int, metrics: Json, before: float) -> RoundRecord:
         """The round as it is on record."""
         entry, order = self.log[-1], {node: place for place, node in enumerate(self.nodes.each)}
         seconds = {"sum": sum(entry["seconds"]), "makespan": entry["took"]}
@@ -401,11 +401,11 @@ class AMSFL(Wrapper):
         kept = {key: entry[key] for key in ("verdict", "passes", "held_loss", "notes") if key in entry}
         plan = {"refused": refused, "client_seconds": entry["seconds"], "step_seconds": entry["step_seconds"]}
         return RoundRecord(
-            done.number,
+            number,
             dict(self.totals),
             seconds,
             entry["predicted"],
-            done.metrics,
+            metrics,
             [order[node] for node in entry["nodes"]],
             entry["done"],
             entry["lr"],

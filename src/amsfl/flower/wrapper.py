@@ -7,12 +7,14 @@ where a killed one stopped; this one does, and is otherwise the same.
 import time
 from collections.abc import Callable, Iterable
 from logging import INFO
-from typing import Any, NamedTuple
+from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
+
+from amsfl.core.records import Json
 
 EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
 
@@ -23,20 +25,16 @@ class Wrapper(Strategy):
     def __init__(self, strategy: Strategy):
         self.strategy = strategy
 
-    def configure_train(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        return self.strategy.configure_train(server_round, arrays, config, grid)
+    def configure_train(self, *order: Any) -> Iterable[Message]:
+        return self.strategy.configure_train(*order)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         return self.strategy.aggregate_train(server_round, replies)
 
-    def configure_evaluate(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        return self.strategy.configure_evaluate(server_round, arrays, config, grid)
+    def configure_evaluate(self, *order: Any) -> Iterable[Message]:
+        return self.strategy.configure_evaluate(*order)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         return self.strategy.aggregate_evaluate(server_round, replies)
@@ -49,9 +47,9 @@ class Wrapper(Strategy):
         inside = self.strategy
         return inside._opened(arrays, num_rounds) if isinstance(inside, Wrapper) else (arrays, 1)
 
-    def _closed(self, done: "FinishedRound") -> bool:
-        """After a round; whether it was the last one."""
-        return isinstance(self.strategy, Wrapper) and self.strategy._closed(done)
+    def _closed(self, number: int, arrays: ArrayRecord, metrics: Json) -> bool:
+        """After a round, with its scores by split; whether it was the last one."""
+        return isinstance(self.strategy, Wrapper) and self.strategy._closed(number, arrays, metrics)
 
     def _ended(self) -> None:
         """After the last round, or an exception."""
@@ -91,28 +89,13 @@ class Wrapper(Strategy):
                 _keep(result.evaluate_metrics_clientapp, number, scores)
                 own = evaluate_fn(number, arrays) if evaluate_fn else None
                 _keep(result.evaluate_metrics_serverapp, number, own)
-                if self._closed(FinishedRound(number, arrays, metrics, scores, own)):
+                splits = {"holdout": own, "clients": scores, "training": metrics}
+                if self._closed(number, arrays, {name: dict(part) for name, part in splits.items() if part}):
                     break
         finally:
             self._ended()
         log(INFO, "Strategy execution finished in %.2fs", time.monotonic() - began)
         return result
-
-
-class FinishedRound(NamedTuple):
-    """A round that is over: its arrays, and what was measured of them."""
-
-    number: int
-    arrays: ArrayRecord
-    training: MetricRecord | None
-    clients: MetricRecord | None
-    server: MetricRecord | None
-
-    @property
-    def metrics(self) -> dict[str, dict[str, Any]]:
-        """By split, as records have them."""
-        parts = {"holdout": self.server, "clients": self.clients, "training": self.training}
-        return {name: dict(part) for name, part in parts.items() if part}
 
 
 def _keep(held: dict[int, MetricRecord], number: int, metrics: MetricRecord | None) -> None:
