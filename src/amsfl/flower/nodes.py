@@ -115,15 +115,11 @@ class Nodes:
             return np.full(len(ids), FIRST_STEPS)
         gain, fading = planning.gain_and_fading(self.estimates, places, lr)
         most = np.maximum(self.judge.passes * NUMBERS.passes * rows / self.batch, 2)
-        task = planning.problem(
-            rows / rows.sum(),
-            step,
-            rest + overhead,
-            gain,
-            fading,
-            most=np.minimum(most, NUMBERS.steps),
-            clock="makespan",
+        most, worth = (
+            np.minimum(most, NUMBERS.steps),
+            (rows / rows.sum(), step, rest + overhead, gain, fading),
         )
+        task = planning.problem(*worth, most=most, clock="makespan")
         return self.policy(task, planning.Signals(stale=stale)).steps
 
     def seconds(self, ids: Sequence[int], steps: Any) -> float:

@@ -162,14 +162,9 @@ def sampled(config: ServeConfig) -> dict[str, Any]:
     """How many nodes Flower's strategies draw and wait for."""
     cohort = min(config.cohort or config.clients, config.clients)
     part = cohort / config.clients
-    scored = part if config.evaluate_clients else 0.0
-    return {
-        "fraction_train": part,
-        "min_train_nodes": cohort,
-        "fraction_evaluate": scored,
-        "min_evaluate_nodes": cohort if scored else 0,
-        "min_available_nodes": config.clients,
-    }
+    scored = part * config.evaluate_clients
+    train = {"fraction_train": part, "min_train_nodes": cohort, "min_available_nodes": config.clients}
+    return train | {"fraction_evaluate": scored, "min_evaluate_nodes": cohort if scored else 0}
 
 
 Takes = dict[str, tuple[str, float]]  # by what Flower calls an option: what we do, and what it usually is

@@ -4,7 +4,7 @@ The functions behind the project that `amsfl deploy --write` leaves: `own_shard`
 server.
 """
 
-import os
+import io
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,7 @@ from amsfl.flower.jax_trainer import NAME, Shard, one_array, program
 from amsfl.flower.run_record import NetworkDescription
 from amsfl.portable import PortableModel
 from amsfl.record import from_plain, read_sealed, write_sealed
-from amsfl.record.disk import make_folder
+from amsfl.record.disk import make_folder, write_atomically
 from amsfl.simulation import Training
 from amsfl.simulation.components import client_names, load_data, partition_scheme
 
@@ -34,14 +34,9 @@ def deal(config: Training, folder: Path) -> list[Path]:
     """Write shard-0.npz ... and server.npz (the splits that the server judges by); the shards' paths."""
     source = load_data(config)
     score_of(config.score, source.classes)  # a score that this label cannot have is said here
-    parts = data.partition(
-        partition_scheme(config, source),
-        source.y,
-        len(client_names(config, source)) or config.clients,  # the data's own sites are the clients
-        config.seed,
-        sites=source.sites,
-        site_names=source.site_names,
-    )
+    clients = len(client_names(config, source)) or config.clients  # the data's own sites are the clients
+    scheme, named = partition_scheme(config, source), source.site_names
+    parts = data.partition(scheme, source.y, clients, config.seed, sites=source.sites, site_names=named)
     make_folder(folder, private=True)
     paths = [folder / f"shard-{place}.npz" for place in range(len(parts))]
     label = np.int32 if source.classes else np.float32
@@ -59,9 +54,9 @@ def deal(config: Training, folder: Path) -> list[Path]:
 
 def _write(path: Path, arrays: dict[str, Any]) -> None:
     """Rows, in a file that only its owner reads."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        path.chmod(0o600)  # also one that was there before
-        np.savez(file, **arrays)
+    content = io.BytesIO()
+    np.savez(content, **arrays)
+    write_atomically(path, content.getvalue(), 0o600)
 
 
 def _read(path: Path) -> dict[str, Any]:
