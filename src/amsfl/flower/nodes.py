@@ -114,12 +114,9 @@ class Nodes:
         if not np.isfinite(step).all():
             return np.full(len(ids), FIRST_STEPS)
         gain, fading = planning.gain_and_fading(self.estimates, places, lr)
-        most = np.maximum(self.judge.passes * NUMBERS.passes * rows / self.batch, 2)
-        most, worth = (
-            np.minimum(most, NUMBERS.steps),
-            (rows / rows.sum(), step, rest + overhead, gain, fading),
-        )
-        task = planning.problem(*worth, most=most, clock="makespan")
+        most = np.clip(self.judge.passes * NUMBERS.passes * rows / self.batch, 2, NUMBERS.steps)
+        known = (rows / rows.sum(), step, rest + overhead, gain, fading)
+        task = planning.problem(*known, most=most, clock="makespan")
         return self.policy(task, planning.Signals(stale=stale)).steps
 
     def seconds(self, ids: Sequence[int], steps: Any) -> float:
