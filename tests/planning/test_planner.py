@@ -11,7 +11,6 @@ from amsfl.core.algorithm import NUMBERS
 from amsfl.planning.planner import (
     Decision,
     PlannerMemory,
-    PlanRequest,
     decide,
     learn,
     planner_context,
@@ -47,9 +46,9 @@ def after(rounds: int, cohort=ALL, **settings):
     context = context_of(**settings)
     memory = start(context)
     for number in range(rounds):
-        decision = decide(context, PlanRequest(memory, number, cohort, COSTS))
+        decision = decide(context, memory, number, cohort, COSTS)
         memory = learn(context, memory, cohort, decision, reading(len(cohort), number))
-    return context, memory, decide(context, PlanRequest(memory, rounds, cohort, COSTS))
+    return context, memory, decide(context, memory, rounds, cohort, COSTS)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,7 @@ def test_every_policy_plans_and_its_memory_survives_json(policy, kind):
     cohort = np.array([0, 2, 3])
     context, memory, decision = after(3, cohort, policy=policy, clock=kind, seconds=50.0)
     back = PlannerMemory.load(json.loads(json.dumps(memory.dump(), allow_nan=False)))
-    again = decide(context, PlanRequest(back, 3, cohort, COSTS))
+    again = decide(context, back, 3, cohort, COSTS)
     np.testing.assert_array_equal(again.steps, decision.steps)
     assert (again.lr, again.predicted_seconds) == (decision.lr, decision.predicted_seconds)
     assert decision.steps.shape == (3,) and decision.steps.dtype.kind == "i" and decision.steps.min() >= 1
@@ -118,11 +117,11 @@ def test_the_rate_cools_to_a_tenth_over_the_run():
     """1 - r/R by rounds; by seconds, those that its plans took; whichever is further."""
     context = context_of(method="amsfl", rounds=20)
     memory = start(context)
-    rates = [decide(context, PlanRequest(memory, r, ALL, COSTS)).lr for r in (0, 5, 10, 18, 19, 30)]
+    rates = [decide(context, memory, r, ALL, COSTS).lr for r in (0, 5, 10, 18, 19, 30)]
     assert rates == pytest.approx([0.5, 0.375, 0.25, 0.05, 0.05, 0.05])
     timed = context_of(method="amsfl", rounds=20, seconds=100.0)
     half = start(timed)._replace(planned_seconds=50.0)
-    assert decide(timed, PlanRequest(half, 5, ALL, COSTS)).lr == pytest.approx(0.25)
+    assert decide(timed, half, 5, ALL, COSTS).lr == pytest.approx(0.25)
     decayed = after(3, method="amsfl-steps", lr=0.4, lr_decay=0.5)[2]
     assert decayed.lr == pytest.approx(0.05)  # no cooling but the user's own
 
@@ -163,16 +162,15 @@ def test_passes_over_rows_limit_planned_steps(passes, most):
     )
     memory = start(context)
     memory = memory._replace(judge=memory.judge._replace(passes=passes))
-    assert decide(context, PlanRequest(memory, 0, np.arange(3), DEAR)).steps.tolist() == most
+    assert decide(context, memory, 0, np.arange(3), DEAR).steps.tolist() == most
     told = context_of(weights=np.full(3, 1 / 3), rows=5, method="amsfl", policy="fixed")
-    assert decide(told, PlanRequest(start(told), 0, np.arange(3), DEAR)).steps.tolist() == [20] * 3
+    assert decide(told, start(told), 0, np.arange(3), DEAR).steps.tolist() == [20] * 3
 
 
 def test_privacy_limits_steps_and_passes_do_not():
     """Noise keeps everybody from learning rows by heart; what epsilon allows is a promise."""
     context = context_of(weights=np.full(3, 1 / 3), rows=5, method="amsfl")
-    request = PlanRequest(start(context), 0, np.arange(3), DEAR, np.array([1, 30, 1000]))
-    decision = decide(context, request)
+    decision = decide(context, start(context), 0, np.arange(3), DEAR, np.array([1, 30, 1000]))
     assert decision.steps.tolist() == [1, 30, 64] and decision.explain["why"] == ["epsilon", "epsilon", "cap"]
 
 
@@ -185,6 +183,6 @@ def test_under_a_rule_nobody_is_planned_half_as_many_again_as_the_mean():
         memory = start(context)
         gain = np.ones(size) + 1e3 * (np.arange(size) == 0)
         memory = memory._replace(estimates=planning.Estimates(gain, np.ones(size)))
-        steps = decide(context, PlanRequest(memory, 0, np.arange(size), costs)).steps
+        steps = decide(context, memory, 0, np.arange(size), costs).steps
         shares[rule] = steps[0] / steps.mean()
     assert shares[""] > 3 and shares["median"] <= 1.5

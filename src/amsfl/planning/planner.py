@@ -1,7 +1,7 @@
 """Who does how many steps this round, at which learning rate, and what its readings change of that.
 
     memory = start(context)
-    decision = decide(context, PlanRequest(memory, number, cohort, costs))
+    decision = decide(context, memory, number, cohort, costs)
     memory = learn(context, memory, cohort, decision, reading)
 
 Pure functions over a small memory: records of numbers, which a checkpoint keeps as JSON.
@@ -102,17 +102,7 @@ class PlannerContext(NamedTuple):
     passes: Floats  # steps of every client that are the usual passes over its rows
     believed: Believed
     stale: Stale
-    last: dict[tuple[str, Hashable], Any]  # the latest cohort's only: those of thousands would pile up
-
-
-class PlanRequest(NamedTuple):
-    """What a decision is made from; `allowed`: the most steps of each by privacy, None: no such limit."""
-
-    memory: PlannerMemory
-    number: int
-    cohort: Ints
-    costs: Costs
-    allowed: Ints | None = None
+    last: dict[Hashable, Decision]  # the latest cohort's only: those of thousands would pile up
 
 
 def planner_context(
@@ -160,23 +150,55 @@ def policy_of(config: PlanSettings, method: Method, given: Policy | None = None)
     return policies.policy(named)
 
 
-def decide(context: PlannerContext, request: PlanRequest) -> Decision:
-    """Everybody's steps; a policy that looks at costs alone plans once for a cohort."""
-    constant, key = context.policy.constant, _key(context, request)
-    made = context.last.get(("decision", key)) if constant else None
-    if made is None:
-        posed = _pose(context, request)
-        plan = _checked(context.policy, posed.problem, _signals(context, request))
-        made = _decision(context, request, posed, plan)
-        if constant:
-            context.last.clear()
-            context.last["decision", key] = made
-    return made._replace(lr=rate_now(context, request))
+def decide(
+    context: PlannerContext,
+    memory: PlannerMemory,
+    number: int,
+    cohort: Ints,
+    costs: Costs,
+    allowed: Ints | None = None,
+) -> Decision:
+    """Everybody's steps in this round; `allowed`: the most of each by privacy, None: no such limit.
+
+    A policy that looks at costs alone plans once for a cohort.
+    """
+    policy, last, lr = context.policy, context.last, rate_now(context, memory, number)
+    key = _key(context, cohort, costs, allowed) if policy.constant else None
+    if key in last:
+        return last[key]._replace(lr=lr)
+    top = _most(context, memory, cohort, allowed)
+    ceiling = top if allowed is None else np.minimum(allowed, top)
+    posed = _pose(context, memory, cohort, costs, ceiling, lr)
+    plan = _checked(policy, posed, _signals(context, memory, number, cohort))
+    if allowed is not None:  # not every rule keeps to the most, and this one is a promise
+        steps = np.minimum(plan.steps, ceiling)
+        if policy.readings and posed.budget is None and context.config.seconds is None:
+            # epsilon that is left at the end of the run is lost, so saving seconds is no reason to keep it
+            steps = np.where(allowed <= top, ceiling, steps)
+        plan = _cut(posed, plan, steps, "epsilon", (steps >= ceiling) & (ceiling < top))
+    believed = context.believed.steps(plan.steps)
+    plan = _cut(posed, plan, believed, "doubt", believed < plan.steps)
+    explained: Json = {"weights": posed.weights.tolist(), "why": list(plan.why)}
+    if policy.readings:
+        explained |= {"gain": posed.gain.tolist(), "fading": posed.fading.tolist()}
+    made = Decision(np.asarray(plan.steps), lr, plan.seconds, explained)
+    if policy.constant:
+        last.clear()
+        last[key] = made
+    return made
 
 
-def rate_now(context: PlannerContext, request: PlanRequest) -> float:
+def _cut(posed: Problem, plan: Plan, steps: Ints, word: str, where: Any) -> Plan:
+    """The plan with these steps, and why those differ that do."""
+    if (steps == plan.steps).all() and not where.any():
+        return plan
+    why = np.where(where, word, plan.why).tolist()
+    return plan._replace(steps=steps, seconds=posed.seconds(steps), why=tuple(why))
+
+
+def rate_now(context: PlannerContext, memory: PlannerMemory, number: int) -> float:
     """The learning rate of a round: decayed round by round, and cooled over the run by methods that do."""
-    config, memory, number = context.config, request.memory, request.number
+    config = context.config
     rate = memory.lr * config.lr_decay**number
     if not context.method.facts.cools:
         return rate
@@ -227,74 +249,54 @@ def _checked(policy: Policy, posed: Problem, signals: Signals) -> Plan:
     return plan
 
 
-class PosedProblem(NamedTuple):
-    problem: Problem
-    top: Ints  # steps at most, and with what privacy allows
-    ceiling: Ints
-
-
-def _key(context: PlannerContext, request: PlanRequest) -> Hashable:
+def _key(context: PlannerContext, cohort: Ints, costs: Costs, allowed: Ints | None) -> Hashable:
     """What a plan depends on besides readings."""
-    costs, allowed = request.costs, request.allowed
-    allows = b"" if allowed is None else np.minimum(allowed, _most(context)).tobytes()
-    return (
-        request.cohort.tobytes(),
-        request.memory.judge.passes,
-        costs.step_seconds.tobytes(),
-        costs.comm_seconds.tobytes(),
-        allows,
-    )
+    allows = b"" if allowed is None else np.minimum(allowed, _most_of_anybody(context)).tobytes()
+    return cohort.tobytes(), costs.step_seconds.tobytes(), costs.comm_seconds.tobytes(), allows
 
 
-def _most(context: PlannerContext) -> int:
-    """Steps of anybody: who asks for more gets them."""
+def _most_of_anybody(context: PlannerContext) -> int:
+    """Who asks for more than usual gets it."""
     return min(max(USUAL_MOST, int(context.steps.max())), MOST_STEPS)
 
 
-def _pose(context: PlannerContext, request: PlanRequest) -> PosedProblem:
-    """The problem; of what readings have no part in, the latest is kept."""
+def _most(context: PlannerContext, memory: PlannerMemory, cohort: Ints, allowed: Ints | None) -> Ints:
+    """Steps at most, whatever privacy says."""
     if not context.policy.readings:
-        return _pose_anew(context, request)
-    key = "problem", _key(context, request)
-    if key not in context.last:
-        context.last.clear()
-        context.last[key] = _pose_anew(context, request)
-    before: PosedProblem = context.last[key]
-    lr = rate_now(context, request)
-    gain, fading = context.believed.worth(*gain_and_fading(request.memory.estimates, request.cohort, lr))
-    return before._replace(problem=before.problem._replace(gain=gain, fading=fading))
+        return np.full(len(cohort), _most_of_anybody(context))
+    if allowed is not None:  # noise keeps everybody from learning rows by heart
+        return np.full(len(cohort), max(NUMBERS.steps, context.config.steps))
+    passes = memory.judge.passes * context.passes[cohort]
+    return np.clip(np.ceil(passes - ROUNDING), 1, NUMBERS.steps)
 
 
-def _pose_anew(context: PlannerContext, request: PlanRequest) -> PosedProblem:
-    config, policy, (_, _, cohort, costs, allowed) = context.config, context.policy, request
+def _pose(
+    context: PlannerContext, memory: PlannerMemory, cohort: Ints, costs: Costs, most: Ints, lr: float
+) -> Problem:
+    config, believed = context.config, context.believed
     budget = config.budget
-    if budget is None and policy.spends:
+    if budget is None and context.policy.spends:
         budget = round_seconds(costs, cohort, context.steps[cohort])[config.clock]
-    if not policy.readings:
-        top = np.full(len(cohort), _most(context))
-    elif allowed is None:
-        passes = request.memory.judge.passes * context.passes[cohort]
-        top = np.clip(np.ceil(passes - ROUNDING), 1, NUMBERS.steps)
-    else:  # noise keeps everybody from learning rows by heart
-        top = np.full(len(cohort), max(NUMBERS.steps, config.steps))
-    ceiling = top if allowed is None else np.minimum(allowed, top)
     posed = problem(
-        context.believed.rows(context.weights[cohort]),
-        context.believed.seconds(costs.step_seconds[cohort]),
+        believed.rows(context.weights[cohort]),
+        believed.seconds(costs.step_seconds[cohort]),
         costs.comm_seconds[cohort],
         clock=config.clock,
         budget=budget,
-        most=ceiling,
+        most=most,
         clients=[str(who) for who in cohort],
     )
-    return PosedProblem(posed, top, ceiling)
+    if not context.policy.readings:
+        return posed
+    gain, fading = believed.worth(*gain_and_fading(memory.estimates, cohort, lr))
+    return posed._replace(gain=gain, fading=fading)
 
 
-def _signals(context: PlannerContext, request: PlanRequest) -> Signals:
-    memory, number, own = request.memory, request.number, context.steps[request.cohort]
+def _signals(context: PlannerContext, memory: PlannerMemory, number: int, cohort: Ints) -> Signals:
+    own = context.steps[cohort]
     # before the first reading every rule sees a bowl of slope and curvature one
     slope, curvature, convexity = memory.means
-    signals = Signals(
+    return Signals(
         round=number,
         steps=round(own.mean()),
         lr=memory.lr,
@@ -302,30 +304,9 @@ def _signals(context: PlannerContext, request: PlanRequest) -> Signals:
         curvature=1.0 if curvature is None else curvature,
         convexity=convexity,
         own_steps=own,
+        interval=memory.planned_seconds / number if context.stale and number else None,
+        stale=context.stale,
     )
-    if context.stale is None:
-        return signals
-    interval = memory.planned_seconds / number if number else None
-    return signals._replace(interval=interval, stale=context.stale)
-
-
-def _decision(context: PlannerContext, request: PlanRequest, posed: PosedProblem, plan: Plan) -> Decision:
-    problem, top, ceiling = posed
-    if request.allowed is not None:  # not every rule keeps to the most, and this one is a promise
-        steps = np.minimum(plan.steps, ceiling)
-        if context.policy.readings and problem.budget is None and context.config.seconds is None:
-            # epsilon that is left at the end of the run is lost, so saving seconds is no reason to keep it
-            steps = np.where(request.allowed <= top, ceiling, steps)
-        why = np.where((steps >= ceiling) & (ceiling < top), "epsilon", plan.why)
-        plan = plan._replace(steps=steps, seconds=problem.seconds(steps), why=tuple(why.tolist()))
-    believed = context.believed.steps(plan.steps)
-    if (believed < plan.steps).any():
-        why = np.where(believed < plan.steps, "doubt", plan.why)
-        plan = plan._replace(steps=believed, seconds=problem.seconds(believed), why=tuple(why.tolist()))
-    explained: Json = {"weights": problem.weights.tolist(), "why": list(plan.why)}
-    if context.policy.readings:
-        explained |= {"gain": problem.gain.tolist(), "fading": problem.fading.tolist()}
-    return Decision(np.asarray(plan.steps), np.nan, plan.seconds, explained)
 
 
 def _plain(column: Floats) -> list[float | None]:

@@ -14,7 +14,7 @@ from amsfl import clock, sampling
 from amsfl.clock.round_end import UNGROUPED, ArrivalGroup, Starter
 from amsfl.core.records import Array, Number
 from amsfl.planning import planner
-from amsfl.planning.planner import Decision, PlanRequest
+from amsfl.planning.planner import Decision
 from amsfl.privacy.mechanisms import pace
 from amsfl.settings.checks import private_settings
 from amsfl.simulation.setup import RunSetup
@@ -85,13 +85,14 @@ def decide_now(setup: RunSetup, trial: TrialState) -> tuple[Decision, Array]:
     """What it would do now with the cohort that is drawn next, and that cohort."""
     allowed = allowance(setup, trial)
     cohort = draw_clients(setup, trial, allowed)
-    return planner.decide(setup.contexts[trial.index], plan_request(setup, trial, cohort, allowed)), cohort
+    return _decide(setup, trial, cohort, allowed), cohort
 
 
-def plan_request(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | None) -> PlanRequest:
-    """What a decision is made from; costs are those that clients claim."""
+def _decide(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | None) -> Decision:
+    """The plan for a cohort, by the costs that its clients claim."""
+    context, costs = setup.contexts[trial.index], setup.claimed_costs[trial.index]
     allows = None if allowed is None else allowed[cohort]
-    return PlanRequest(trial.memory, trial.round, cohort, setup.claimed_costs[trial.index], allows)
+    return planner.decide(context, trial.memory, trial.round, cohort, costs, allows)
 
 
 def allowance(setup: RunSetup, trial: TrialState) -> Array | None:
@@ -220,7 +221,7 @@ def _invite(setup: RunSetup, trial: TrialState, now: float) -> Array:
     # each by what its own seconds are worth, or in an arrival group
     apart = setup.end.join is not None or (setup.end.overlap and setup.policy.readings)
     for some in np.split(jobs, len(clients)) if apart else [jobs]:
-        decision = _decide(setup, trial, some["client"], allowed)
+        decision = _decide_apart(setup, trial, some["client"], allowed)
         some["steps"], some["lr"] = decision.steps, decision.lr
         note_decision(queue, some, decision)
     if setup.end.join is not None:
@@ -279,18 +280,17 @@ def _assign_groups(setup: RunSetup, trial: TrialState, jobs: Array) -> None:
         jobs["arrival_group"][place] = name
 
 
-def _decide(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | None) -> Decision:
-    """The plan for a cohort. A constant plan is made once for all clients if they start one by one."""
-    context, queue = setup.contexts[trial.index], trial.queue
+def _decide_apart(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | None) -> Decision:
+    """The same. A constant plan is made once for all clients if they start one by one."""
+    queue = trial.queue
     if allowed is not None or not (setup.end.overlap and setup.policy.constant):
-        return planner.decide(context, plan_request(setup, trial, cohort, allowed))
+        return _decide(setup, trial, cohort, allowed)
     if queue.plan_for_all is None:
-        everyone = np.arange(setup.weights.shape[1])
-        queue.plan_for_all = planner.decide(context, plan_request(setup, trial, everyone, None))
+        queue.plan_for_all = _decide(setup, trial, np.arange(setup.weights.shape[1]), None)
     whole: Decision = queue.plan_for_all
     explained = {
         key: [part[i] for i in cohort] if isinstance(part, list) else part
         for key, part in whole.explain.items()
     }
-    lr = planner.rate_now(context, plan_request(setup, trial, cohort, None))
+    lr = planner.rate_now(setup.contexts[trial.index], trial.memory, trial.round)
     return whole._replace(steps=whole.steps[cohort], lr=lr, explain=explained)
