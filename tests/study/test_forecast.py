@@ -1,5 +1,6 @@
 """What to deploy: every way is tried once, the soonest is first, and a sentence says so."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,17 @@ def test_a_forecast_is_what_runs_take_and_goes_on_where_it_was(
     assert tried(sites, tmp_path / "units", heard).rows == outcome.rows and len(batches) == 1
     with pytest.raises(UserError, match="A forecast is of the time to a target"):
         tried(sites, tmp_path / "units", heard, target=None)
+
+
+def test_steps_that_are_planned_are_not_asked_for(sites: Path, tmp_path: Path) -> None:
+    """No remark speaks of a setting that nobody gave."""
+    settings = SMALL | {"profile": str(sites), "target": 0.6, "rounds": 2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (row,) = forecast(
+            settings, tmp_path, ForecastGrid(("amsfl",), ("all",), seeds=1), lambda *_: None
+        ).rows
+    assert row.steps is None
 
 
 def test_who_never_gets_there_comes_last() -> None:

@@ -122,8 +122,8 @@ def _units(base: JsonMapping, grid: ForecastGrid, clients: int) -> tuple[list[li
             own = {**base, "method": name, "round_end": resolved.name}
             units.append(
                 [
-                    make_config({**own, "steps": count, "lr": lr, "seed": seed})
-                    for count in ([one.steps] if planned else grid.steps)
+                    make_config({**own, **taken, "lr": lr, "seed": seed})
+                    for taken in ([{}] if planned else [{"steps": count} for count in grid.steps])
                     for lr in ([None] if method.judges else grid.rates)
                     for seed in range(one.seed, one.seed + grid.seeds)
                 ]
