@@ -103,7 +103,7 @@ def serve(
     scored = evaluate and (lambda number, arrays: evaluate(number, arrays) if not number % every else None)
     train = ConfigRecord(sent(config, planner))
     with observers(config, tell, run.get("track"), out=planner.out and Path(planner.out)) as watchers:
-        hears = [Stopper(config, planner), *watchers.on_round, watch]
+        hears = [Stopper(config, planner), watchers.on_round, watch]
         planner.stop = lambda record: any([bool(hear(record)) for hear in hears])  # type: ignore[operator]
         first = first_arrays(start)
         result = outer.start(rounds, first, config.last_round, LONGEST, train, evaluate_fn=scored)

@@ -25,14 +25,14 @@ from amsfl.settings.definitions import RunConfig
 from amsfl.settings.parse import check_alike, make_config, merge_settings, takes
 from amsfl.simulation import provenance
 from amsfl.simulation.components import precision
-from amsfl.simulation.observers import Observers, Watch, observers, stoppable
+from amsfl.simulation.observers import Watch, observers, stoppable
 from amsfl.simulation.plan_round import decide_now, is_over
 from amsfl.simulation.result import Result, model_files
 from amsfl.simulation.rounds import begin, model_of, together
 from amsfl.simulation.setup import RunSetup, assemble
 from amsfl.simulation.summary import detailed_scores, summarise
 from amsfl.simulation.trial import TrialState, load_trial
-from amsfl.track import TrackerSpec, trackers_of
+from amsfl.track import RunCallbacks, TrackerSpec, trackers_of
 
 LEAST_PATIENCE, MOST_PATIENCE = 25, 100  # scored rounds without a better one that end a run on a table
 
@@ -174,7 +174,7 @@ def resume(
 
 
 def _drive(
-    setup: RunSetup, trial: TrialState, done: list[RoundRecord], writer: RunWriter | None, hooks: Observers
+    setup: RunSetup, trial: TrialState, done: list[RoundRecord], writer: RunWriter | None, hooks: RunCallbacks
 ) -> Result:
     """Run a trial to its end; every round is recorded, and its observers hear of it, as it comes."""
     started = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done)
@@ -188,8 +188,7 @@ def _drive(
                 writer.append(fresh)
                 if stop or trial.round % setup.config.checkpoint_every == 0 or trial.status != "running":
                     writer.checkpoint(trial.checkpoint())
-            for hear in hooks.on_round:
-                hear(fresh)
+            hooks.on_round(fresh)
             if stop:
                 raise KeyboardInterrupt
     params, wall = model_of(setup, trial), time.perf_counter() - started

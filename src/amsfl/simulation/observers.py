@@ -4,27 +4,20 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from amsfl.core.scores import shown_score
-from amsfl.record import RoundRecord, Summary
+from amsfl.record import RoundRecord
 from amsfl.settings.definitions import Training
-from amsfl.track import RunInfo, TrackerSpec, trackers_of, tracking
+from amsfl.track import RunCallbacks, RunInfo, TrackerSpec, trackers_of, tracking
 
 BAR = 20  # letters
 
 Watch = Callable[[RoundRecord], None]
-
-
-class Observers(NamedTuple):
-    """Who hears of every round, one after another, and what hears of the end."""
-
-    on_round: Sequence[Watch]
-    on_end: Callable[[Summary | None], None]
 
 
 def run_info(config: Training, out: Path | None = None, among: str = "") -> RunInfo:
@@ -40,18 +33,20 @@ def observers(
     track: TrackerSpec = None,
     wants_line: bool | None = False,
     out: Path | None = None,
-) -> Iterator[Observers]:
+) -> Iterator[RunCallbacks]:
     """All of a run's; the caller's own callback comes last, it may stop the run."""
     with ExitStack() as stack:
         show = stack.enter_context(line(wants_line))
-        chosen = trackers_of(track)
-        trackers = stack.enter_context(tracking(chosen, run_info(config, out)))
-        listeners: list[Watch] = [trackers.on_round] if chosen else []
-        if show:
-            listeners.append(lambda record: show(share(record, config), describe(record, config)))
-        if watch:
-            listeners.append(watch)
-        yield Observers(listeners, trackers.on_end)
+        trackers = stack.enter_context(tracking(trackers_of(track), run_info(config, out)))
+
+        def hear(record: RoundRecord) -> None:
+            trackers.on_round(record)
+            if show:
+                show(share(record, config), describe(record, config))
+            if watch:
+                watch(record)
+
+        yield RunCallbacks(hear, trackers.on_end)
 
 
 def in_notebook() -> bool:

@@ -160,15 +160,14 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     policies = [planner.policy_of(each, method, own.policy) for each in configs]
     ledgers = [NOTHING] * len(configs)
     if mechanism is not None:
+        each_own = zip(configs, policies, profiles, job.shards.size, strict=True)
         ledgers = [
             mechanism.open_ledger(
                 private_settings(each),
                 rule,
                 privacy.Clients(rows_each, budgets_of(each, profile, clients), part, job.dim),
             )
-            for each, rule, profile, rows_each in zip(
-                configs, policies, profiles, job.shards.size, strict=True
-            )
+            for each, rule, profile, rows_each in each_own
         ]
     if mechanism is not None and not mechanism.rows:
         noises = {ledger.exposures[0].noise for ledger in ledgers}
@@ -180,18 +179,14 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         federation = federation._replace(private_clients=summed)
     if federation.private_rows:
         job = job._replace(noise=np.array([[each.noise for each in one.exposures] for one in ledgers]))
-    reads = takes_readings(method, policy)
+    if config.engine == "auto":
+        engine = engine_by_size(config, job, federation, policy)
+        configs = [each.model_copy(update={"engine": engine}) for each in configs]
+        config = configs[0]
     room = room_of(config.cohort, clients, federation)
     conditions = [
         conditions_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)
     ]
-    if config.engine == "auto":
-        configs = [
-            each.model_copy(update={"engine": engine_by_size(each, job, federation, policy)})
-            for each in configs
-        ]
-        config = configs[0]
-    engine = engines.make(config.engine, job, federation, config.batch, reads, room)
     work = work_of(federation, policy, job.dim, config.batch)
     claimed = cast.claimed(job.shards.weights)
     costs = [
@@ -202,35 +197,36 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         if each.joules is not None and "joules" not in cost.accounts:
             raise UserError(f"Setting 'joules' limits joules, and {unknown_spending(each)}")
     stale = end.weight if end.overlap else None
-    whole_rounds = [each is None and end.waits_for_all for each in conditions]
-    plans_anew = planner.learns(method, policy)
+    plans = zip(configs, policies, claimed, job.shards.size, strict=True)
     return RunSetup(
-        config,
-        list(configs),
-        dataset,
-        job,
-        federation,
-        policy,
-        engine,
-        profiles,
-        costs,
-        [cast.costs(trial, each) for trial, each in enumerate(costs)],
-        work,
-        [
+        config=config,
+        configs=list(configs),
+        data=dataset,
+        task=job,
+        federation=federation,
+        policy=policy,
+        engine=engines.make(
+            config.engine, job, federation, config.batch, takes_readings(method, policy), room
+        ),
+        profiles=profiles,
+        costs=costs,
+        claimed_costs=[cast.costs(trial, each) for trial, each in enumerate(costs)],
+        work=work,
+        contexts=[
             planner_context(each, method, rule, weights, rows, stale, federation.rule)
-            for each, rule, weights, rows in zip(configs, policies, claimed, job.shards.size, strict=True)
+            for each, rule, weights, rows in plans
         ],
-        room or clients,
-        claimed,
-        cast,
-        end,
-        run_score,
-        goes_by_loss(config, dataset),
-        mechanism,
-        ledgers,
-        conditions,
-        whole_rounds,
-        plans_anew,
-        method.judges,
-        holdout_scorer(job) if "worth" in config.details else None,
+        cohort=room or clients,
+        weights=claimed,
+        attackers=cast,
+        end=end,
+        score=run_score,
+        by_loss=goes_by_loss(config, dataset),
+        mechanism=mechanism,
+        ledgers=ledgers,
+        conditions=conditions,
+        whole_rounds=[each is None and end.waits_for_all for each in conditions],
+        learns=planner.learns(method, policy),
+        judges=method.judges,
+        row_scores=holdout_scorer(job) if "worth" in config.details else None,
     )
