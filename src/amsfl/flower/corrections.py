@@ -33,7 +33,7 @@ class Corrected(Wrapper):
         self.planner = inside[0]
         self.own: dict[int, FlatVector] = {}  # by node
         self.rows: dict[int, float] = {}
-        self.asked: dict[int, tuple[FlatVector, FlatVector]] = {}  # what was sent: the model, the correction
+        self.asked: dict[int, FlatVector] = {}  # the correction that was sent
 
     def _correction(self, node: int, size: int) -> FlatVector:
         raise NotImplementedError
@@ -54,9 +54,8 @@ class Corrected(Wrapper):
         for message in messages:
             node, content = message.metadata.dst_node_id, RecordDict(dict(message.content))
             key, given = next(iter(content.config_records.items()))
-            sent = flat(next(iter(content.array_records.values())))
-            correction = self._correction(node, sent.size)
-            self.asked[node] = sent, correction
+            size = flat(next(iter(content.array_records.values()))).size
+            self.asked[node] = correction = self._correction(node, size)
             self.planner.log[-1]["down"] += correction.nbytes
             mine = {"correction": correction.astype("<f4").tobytes(), "proximal-mu": self.mu}
             content[key] = ConfigRecord(dict(given) | mine)
@@ -66,17 +65,12 @@ class Corrected(Wrapper):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        every = list(replies)
-        came = {
-            each.metadata.src_node_id: flat(next(iter(each.content.array_records.values())))
-            for each in every
-            if each.has_content() and len(each.content.array_records) == 1
-        }
-        arrays, metrics = self.strategy.aggregate_train(server_round, every)
+        arrays, metrics = self.strategy.aggregate_train(server_round, replies)
         for taken in self.planner.taken:  # what AMSFL refused teaches nothing
-            sent, correction = self.asked[taken.node]
-            self.rows[taken.node] = self.planner.nodes.each[taken.node].rows
-            self._learn(taken.node, came[taken.node] - sent, correction, taken.steps, taken.sent.lr)
+            node, parts = taken.node, [taken.change[key] for key in taken.sent.anchor if key in taken.change]
+            change = np.concatenate([part.ravel() for part in parts]).astype(np.float32)
+            self.rows[node] = self.planner.nodes.each[node].rows
+            self._learn(node, change, self.asked[node], taken.steps, taken.sent.lr)
         return arrays, metrics
 
 
