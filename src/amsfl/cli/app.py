@@ -40,6 +40,7 @@ app = App(
         negative_iterable=(), negative_bool=(), show_default=False, allow_repeating=True
     ),
     result_action="return_value",
+    suppress_keyboard_interrupt=False,  # main says that it was stopped
 )
 for place, (topic, commands) in enumerate(COMMANDS.items()):
     group = Group(topic, sort_key=place)
