@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amsfl import combine
+from amsfl.combine.chain import weighed as combine_rows
 from amsfl.core import Attack, Key, Parts, Reading, Total, Transmit, Upload, namespace
 from amsfl.core.records import Array
 from amsfl.methods import Federation, Method, Number, Vector
@@ -152,7 +152,7 @@ def combine_uploads(
     counts, weighed = share, Weighed()
     if federation.rule is not None:
         done = scale * steps
-        rows, counts, weighed, history = combine.weighed(federation.rule, rows, share, done, history)
+        rows, counts, weighed, history = combine_rows(federation.rule, rows, share, done, history)
     total = Upload(*((part * counts.reshape(-1, *[1] * (part.ndim - 1))).sum(0) for part in rows))
     return total, weighed, history
 

@@ -13,7 +13,7 @@ from amsfl.data import load, partition
 from amsfl.engines import losses, make, metrics, models, task
 from amsfl.engines.contract import Scores
 from amsfl.engines.jax_engine import JaxEngine, cut, width
-from amsfl.engines.layers import swap_layout
+from amsfl.engines.layers import Layer, flips
 from amsfl.engines.loop_engine import NumpyNetwork
 from amsfl.engines.memory import check_fits, state_bytes
 from amsfl.record import read_manifest
@@ -62,6 +62,12 @@ def trials(**changes):
         for seed, rounds in ((0, 5), (1, 3))
     ]
     return run_batch(configs)
+
+
+def swap_layout(layers):
+    """Layers with W [inputs, outputs] as a network stores them, or such a network's layers back again."""
+    each = zip(layers, flips(len(layers)), strict=True)
+    return tuple(Layer(weight.T if flip else weight, bias) for (weight, bias), flip in each)
 
 
 FAST = ("fedavg", "scaffold", "amsfl", "fedbuff")

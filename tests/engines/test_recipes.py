@@ -41,7 +41,7 @@ def test_passes_are_shuffled_anew_and_evenly() -> None:
 def test_momentum_is_the_plain_loop() -> None:
     """v <- m v + g(y) + d y, y <- y - lr v on a quadratic, against the same lines in plain numpy."""
     a, start, lr, m, d = np.array([1.0, 3.0, 0.5]), np.array([1.0, -2.0, 4.0]), 0.1, 0.9, 0.01
-    method = methods.with_momentum(methods.make("fedprox", {"mu": 0.3}), m, d)
+    method = methods.ClientMomentum(methods.make("fedprox", {"mu": 0.3}), m, d)
     state = begin(method, LocalState(start, start[:0], start[:0], lr))
     y, v = start.copy(), np.zeros(3)
     for _ in range(7):
@@ -62,7 +62,7 @@ def test_plain_steps_go_as_far_along_a_constant_gradient(momentum: float) -> Non
 
 def test_scaffold_counts_plain_steps_of_momentum() -> None:
     """Along a constant gradient g the control variate of a client is g itself, whatever the momentum."""
-    method, x = methods.with_momentum(methods.make("scaffold"), 0.9, 0.0), np.zeros(2)
+    method, x = methods.ClientMomentum(methods.make("scaffold"), 0.9, 0.0), np.zeros(2)
     state, g = begin(method, LocalState(x, x, x, 0.1)), np.array([1.0, -2.0])
     for _ in range(5):
         state = local_step(method, state, g)

@@ -52,7 +52,7 @@ def test_without_a_reading_the_server_sees_the_upload():
 
 def test_momentum_at_clients_by_hand():
     """v = g_1, then m v + g_2 with m = 1/2: y = -(1/2)(3, 4) - (1/2)(2.5, 2)."""
-    heavy = methods.with_momentum(methods.make("fedavg"), 0.5, 0.0)
+    heavy = methods.ClientMomentum(methods.make("fedavg"), 0.5, 0.0)
     assert worked(heavy, [[3.0, 4.0], [1.0, 0.0]])[0].delta.tolist() == [-2.75, -3.0]
 
 

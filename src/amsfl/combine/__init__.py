@@ -1,6 +1,6 @@
 """What the server makes of a cohort's uploads where a sum is not enough: one table for all."""
 
-from amsfl.combine.chain import by_step, chain, link_names, weighed
+from amsfl.combine.chain import by_step, chain
 from amsfl.combine.rules import cap, clip, krum, median, middle, trimmed, trust, voices
 from amsfl.core import Combine, Kind
 
@@ -25,10 +25,7 @@ __all__ = [
     "COMBINES",
     "RECOMMENDED",
     "by_step",
-    "chain",
-    "link_names",
     "make",
     "median",
     "middle",
-    "weighed",
 ]

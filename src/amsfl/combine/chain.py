@@ -9,14 +9,7 @@ Rule = Callable[[Upload, Array], tuple[Upload, Array, Array]]  # rows, weights -
 
 
 def chain(rules: Sequence[Combine]) -> Combine:
-    """One after another, each on the rows and weights that the one before leaves.
-
-    Args:
-        rules: In order.
-
-    Returns:
-        One rule.
-    """
+    """One after another, each on the rows and weights that the one before leaves."""
 
     def apply(uploads: Upload, weights: Array, steps: Array, history: Array) -> Combined:
         rows, left, counts, fresh = weighed(whole, uploads, weights, steps, history)
@@ -36,18 +29,10 @@ def chain(rules: Sequence[Combine]) -> Combine:
 def weighed(
     rule: Combine, uploads: Upload, weights: Array, steps: Array, history: Array | None = None
 ) -> tuple[Upload, Array, dict[str, Array], Array]:
-    """What a rule leaves, and how much each client counts after each of its links; NaN where one cannot say.
+    """What a rule leaves of a cohort: rows and weights as `apply` has them, how much each client counts after
+    each of its links (NaN where one cannot say), and what it remembers from now on.
 
-    Args:
-        rule: One, or a chain.
-        uploads: Stacked.
-        weights: Of the clients; they sum to 1.
-        steps: How many mean steps each upload is.
-        history: What it remembers of these clients; None: nothing.
-
-    Returns:
-        Rows and weights as `apply` has them; the counts by link, with its place where a name comes twice;
-        what the rule remembers from now on.
+    Weights sum to 1, `steps` are how many mean steps each upload is; without `history` it remembers nothing.
     """
     space, clients, read = namespace(weights), len(weights), 0
     if history is None:
@@ -80,14 +65,7 @@ def weighed(
 
 
 def link_names(rule: Combine) -> list[str]:
-    """Its links in order, as records name them: with its place where a name comes twice.
-
-    Args:
-        rule: One, or a chain.
-
-    Returns:
-        One name a link.
-    """
+    """A rule's links in order, as records name them: with its place where a name comes twice."""
     names = list[str]()
     for place, link in enumerate(rule.links or (rule,)):
         names.append(link.name if link.name not in names else f"{link.name} ({place + 1})")

@@ -17,7 +17,6 @@ from amsfl.core.records import (
     Upload,
     Verdict,
     namespace,
-    repeat,
     scatter,
 )
 from amsfl.core.scores import Score, score
@@ -48,7 +47,6 @@ __all__ = [
     "nearest",
     "need",
     "parse_names",
-    "repeat",
     "scatter",
     "score",
 ]

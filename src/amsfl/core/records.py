@@ -4,7 +4,6 @@ The same records carry numpy, jax and torch arrays, so the names of their types 
 is put between works on numpy and on jax arrays alike: it asks an array for its own functions (`namespace`).
 """
 
-import sys
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from types import ModuleType
@@ -205,24 +204,3 @@ def scatter(size: int, index: Array, values: Array) -> Array:
         return zeros.at[index].set(values)
     zeros[index] = values
     return zeros
-
-
-def repeat(times: int, body: Callable[[Any, Array], Array], carry: Array) -> Array:
-    """carry = body(turn, carry), so many times; the standard has no word for a loop, either.
-
-    A library that compiles gets one turn to compile, not all of them.
-
-    Args:
-        times: How often.
-        body: What a turn does; its number may be an array.
-        carry: What goes in first.
-
-    Returns:
-        What the last turn gave.
-    """
-    library = sys.modules[namespace(carry).__name__.partition(".")[0]]
-    if hasattr(library, "lax"):
-        return library.lax.fori_loop(0, times, body, carry)
-    for turn in range(times):
-        carry = body(turn, carry)
-    return carry

@@ -167,8 +167,11 @@ def judged_by(scores: JsonMapping, score: Score | None, by_loss: bool = False) -
 
 def worth(scores: JsonMapping, score: Score | None, by_loss: bool = False) -> float | None:
     """What rounds are compared by, more is better; None where this round has none."""
-    name, larger = judged_by(scores, score, by_loss)
-    value = score.of(scores) if score is not None and not by_loss else scores.get(name)
+    if score is not None and not by_loss:
+        value, larger = score.of(scores), score.larger
+    else:
+        name, larger = judged_by(scores, score, by_loss)
+        value = scores.get(name)
     if not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value if larger else -value)

@@ -123,12 +123,9 @@ def job_tables(task: Task, batch: int, private: bool) -> Callable[[Sequence[Work
     chances = sampling.digits(batch, shards.size)[..., : None if private else 0]
 
     def make(asked: Sequence[Work]) -> JobTable:
-        def joined(parts: list[Array]) -> Array:
-            return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
         trial = np.repeat([work.trial for work in asked], [len(work.client) for work in asked])
         who, steps, lr, number, begin = (
-            joined([getattr(work, name) for work in asked])
+            np.concatenate([getattr(work, name) for work in asked])
             for name in ("client", "steps", "lr", "number", "begin")
         )
         integers = np.empty((len(who), len(JobIntegers._fields)), np.int32)
@@ -159,13 +156,6 @@ def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Tree]
         return losses.distillation_loss(apply, loss, rule, teacher, params, (x, y))
 
     return jax.value_and_grad(objective)
-
-
-def teacher_of(task: Task, method: Method, job: ClientJob) -> Tree:
-    if method.objective is None:
-        return ()
-    rows = batch_of(job, sampling.PROTOTYPES, method.objective.rows, task.shuffled)
-    return losses.teach(task.model.apply, task.unravel(job.start.server), *rows)
 
 
 class Walk(NamedTuple):
@@ -199,7 +189,11 @@ def program(
 
     def walk(job: ClientJob, begun: LocalState, longest: Number) -> LocalState:
         """A client after all of its steps, and after its reading where one is taken. Vectors are leaves."""
-        steps, teacher = job.integers.steps, teacher_of(task, method, job)
+        steps = job.integers.steps
+        teacher: Tree = ()
+        if method.objective is not None:
+            rows = batch_of(job, sampling.PROTOTYPES, method.objective.rows, task.shuffled)
+            teacher = losses.teach(task.model.apply, task.unravel(job.start.server), *rows)
 
         def look(x: Array, number: Number) -> tuple[jax.Array, Tree]:
             if private is not None:  # no loss leaves

@@ -56,12 +56,9 @@ def class_metrics(hits: Array, true: Array, guessed: Array, losses: Sequence[flo
 
 def _known(values: Array, present: Array) -> list[list[float | None]]:
     """Numbers as a record has them, None where there is none."""
-    if present.all():
-        return list(values.tolist())
-    return [
-        [each if present else None for each, present in zip(*row, strict=True)]
-        for row in zip(values.tolist(), present.tolist(), strict=True)
-    ]
+    numbers = values.astype(object)
+    numbers[~present] = None
+    return list(numbers.tolist())
 
 
 def _errors(errors: Errors, index: int) -> Json:

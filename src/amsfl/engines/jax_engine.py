@@ -28,7 +28,7 @@ from amsfl.engines.client_program import (
     columns,
     job_tables,
 )
-from amsfl.engines.contract import Models, Results, Scores, Work, as_readings
+from amsfl.engines.contract import Models, Results, Work, as_readings
 from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.memory import check_fits, lane_bytes, room_for
@@ -84,13 +84,10 @@ class JaxEngine:
         self._programs = {one_by_one: self._jit(program(one_by_one)) for one_by_one in (False, True)}
         self._compiled = set[Any]()
         self._pool = ThreadPoolExecutor(self.workers)
-        self._evaluate = evaluator(task, self._pool)
+        self.evaluate = evaluator(task, self._pool)
 
     def _jit(self, program: Program) -> Program:
         return devices.jit(program, self.light)
-
-    def evaluate(self, models: Array, split: str) -> Scores:
-        return self._evaluate(models, split)
 
     def work(self, asked: Sequence[Work]) -> list[Results]:
         """Whose uploads are wanted one by one is computed apart from those who want a sum."""

@@ -13,7 +13,7 @@ A list's parameters are one Layer for each part that has a name. Images are [row
 here, and a convolution's weight is [3 x 3 x inputs, outputs].
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from math import isqrt, prod
 from typing import NamedTuple
@@ -37,12 +37,6 @@ def flips(count: int) -> list[bool]:
     for the gradient of a first layer's input.
     """
     return [count == 1 or place > 0 for place in range(count)]
-
-
-def swap_layout(layers: Sequence[tuple[Array, Array]]) -> tuple[Layer, ...]:
-    """Layers with W [inputs, outputs] as a network stores them, or such a network's layers back again."""
-    each = zip(layers, flips(len(layers)), strict=True)
-    return tuple(Layer(weight.T if flip else weight, bias) for (weight, bias), flip in each)
 
 
 def perceptron(layers: tuple[Layer, ...], x: jax.Array) -> jax.Array:

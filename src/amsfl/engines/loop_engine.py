@@ -44,12 +44,11 @@ class NumpyNetwork:
         self.sizes = [(*size, flip) for size, flip in zip(sizes, flips(len(sizes)), strict=True)]
 
     def outputs(self, vector: Array, x: Array) -> Array:
-        return self._forward(self._layers(vector), x)[-1]
+        return self._forward(vector, x)[1][-1]
 
     def gradient(self, vector: Array, x: Array, y: Array, _: Tree = ()) -> tuple[Array, Array]:
         """The mean loss of some rows, and its gradient."""
-        layers = self._layers(vector)
-        *before, outputs = self._forward(layers, x)
+        layers, (*before, outputs) = self._forward(vector, x)
         loss, change = loss_and_slope(self.task.loss, outputs, y)
         change = change / self.task.dtype(len(y))
         parts: list[Array] = []
@@ -68,22 +67,18 @@ class NumpyNetwork:
         spread = np.abs(outputs - outputs.mean(0)).max() / (1 + np.abs(outputs).max())
         return loss_and_slope(self.task.loss, outputs, y)[0].mean(), spread if len(y) > 1 else nothing
 
-    def _forward(self, layers: Layers, x: Array) -> list[Array]:
-        """What goes into every layer, and what comes out of the last."""
+    def _forward(self, vector: Array, x: Array) -> tuple[Layers, list[Array]]:
+        """The layers; what goes into each of them, and what comes out of the last."""
+        layers, at = Layers(), 0
         values = [x * self.scale if self.task.model.unit != 1 else x]
-        for weight, bias in layers:
-            out = values[-1] @ weight + bias
-            values.append(out if len(values) == len(layers) else np.maximum(out, 0))
-        return values
-
-    def _layers(self, vector: Array) -> Layers:
-        layers, at = [], 0
         for inputs, outputs, flip in self.sizes:
             flat, at = vector[at : at + inputs * outputs], at + inputs * outputs
             weight = flat.reshape(outputs, inputs).T if flip else flat.reshape(inputs, outputs)
             layers.append((weight, vector[at : at + outputs]))
             at += outputs
-        return layers
+            out = values[-1] @ weight + layers[-1][1]
+            values.append(out if len(layers) == len(self.sizes) else np.maximum(out, 0))
+        return layers, values
 
 
 def loss_and_slope(loss: losses.RowLoss, outputs: Array, y: Array) -> tuple[Array, Array]:
@@ -92,7 +87,8 @@ def loss_and_slope(loss: losses.RowLoss, outputs: Array, y: Array) -> tuple[Arra
         off = outputs[:, 0] - y
         of_rows = off**2 / 2 if loss is losses.squared else np.abs(off)
         return of_rows, (off if loss is losses.squared else np.sign(off))[:, None]
-    likely = log_softmax(outputs)
+    away = outputs - outputs.max(-1, keepdims=True)
+    likely = away - np.log(np.exp(away).sum(-1, keepdims=True))
     rows, change = np.arange(len(y)), np.exp(likely)
     of_rows = -likely[rows, y]
     change[rows, y] -= 1
@@ -100,11 +96,6 @@ def loss_and_slope(loss: losses.RowLoss, outputs: Array, y: Array) -> tuple[Arra
         each = np.asarray(loss.args[0], outputs.dtype)[y]
         return of_rows * each, change * each[:, None]
     return of_rows, change
-
-
-def log_softmax(outputs: Array) -> Array:
-    away = outputs - outputs.max(-1, keepdims=True)
-    return np.asarray(away - np.log(np.exp(away).sum(-1, keepdims=True)))
 
 
 class JaxNetwork:
@@ -143,6 +134,7 @@ class LoopEngine:
 
     def __init__(self, task: Task, federation: Federation, batch: int, readings: bool = False):
         self.task, self.federation, self.batch, self.readings = task, federation, batch, readings
+        self.scored = task.scored
         jax_network = partial(JaxNetwork, task, federation.method)
         self.network: Any = NumpyNetwork(task) if takes(task, federation) else jax_network()
         self._threads = ThreadpoolController()
@@ -156,10 +148,21 @@ class LoopEngine:
             return [self._trial(work) for work in asked]
 
     def evaluate(self, models: Array, split: str) -> Scores:
-        x, _ = self.task.evals[split]
+        task, (x, y), found = self.task, self.task.evals[split], []
         with self._undisturbed():
-            outputs = [np.asarray(self.network.outputs(model, x)) for model in models]
-            return score_logits(self.task, split, outputs)
+            for model in models:
+                outputs = np.asarray(self.network.outputs(model, x))
+                loss = loss_and_slope(self.scored, outputs, y)[0].mean(dtype=np.float64)
+                if task.classes:
+                    cells = y * task.classes + outputs.argmax(-1)
+                    found.append((loss, np.bincount(cells, minlength=task.classes**2)))
+                else:
+                    wrong = outputs[:, 0].astype(np.float64) - y
+                    found.append((loss, np.array([np.abs(wrong).mean(), (wrong**2).mean()])))
+        losses_, rest = map(np.stack, zip(*found, strict=True))
+        if not task.classes:
+            return Scores(losses_, None, errors(task, split, *rest.T))
+        return Scores(losses_, rest.reshape(-1, task.classes, task.classes))
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
@@ -181,7 +184,8 @@ class LoopEngine:
         """One client's round: what it sends, its state and its memory afterwards, and the reading."""
         (method, transmit, *_), dtype = self.federation, self.task.dtype
         trial, who, number = work.trial, int(work.client[place]), int(work.number[place])
-        anchor, server, step = (part[work.begin[place]] for part in work.models)
+        begin, models = work.begin[place], work.models
+        anchor, server, step = models.anchor[begin], models.server[begin], models.step[begin]
         key = sampling.stream(*map(sampling.words, (self.task.seeds[trial], number, who)))
         teacher: Tree = ()
         if method.objective is not None:
@@ -238,15 +242,3 @@ class LoopEngine:
         picked = sampling.draw(key, sampling.words(step), places, shards.size[trial, who], self.task.shuffled)
         row = shards.order[trial, shards.start[trial, who] + picked]
         return self.task.x[row], self.task.y[row]
-
-
-def score_logits(task: Task, split: str, outputs: Sequence[Array]) -> Scores:
-    """Scores of each model's outputs on a split, in numpy: the reference engine's."""
-    y = task.evals[split][1]
-    loss = [loss_and_slope(task.scored, each, y)[0].mean(dtype=np.float64) for each in outputs]
-    if not task.classes:
-        wrong = [each[:, 0].astype(np.float64) - y for each in outputs]
-        means = np.array([(np.abs(error).mean(), (error**2).mean()) for error in wrong])
-        return Scores(np.array(loss), None, errors(task, split, *means.T))
-    cells = [np.bincount(y * task.classes + each.argmax(-1), minlength=task.classes**2) for each in outputs]
-    return Scores(np.array(loss), np.stack(cells).reshape(-1, task.classes, task.classes))

@@ -8,6 +8,7 @@ from amsfl.methods.amsfl import Amsfl, AmsflPaper, AmsflSteps
 from amsfl.methods.base import Facts, Federation, Method, Number, Vector
 from amsfl.methods.changes import (
     Adam,
+    ClientMomentum,
     Extrapolated,
     HeavyBall,
     ServerOptimizer,
@@ -16,7 +17,6 @@ from amsfl.methods.changes import (
     fedavgm,
     fedyogi,
     optimize,
-    with_momentum,
 )
 from amsfl.methods.known import (
     ControlVariates,
@@ -109,6 +109,7 @@ def server_optimizer(text: str) -> ServerOptimizer | None:
 
 __all__ = [
     "METHODS",
+    "ClientMomentum",
     "Distillation",
     "Facts",
     "Federation",
@@ -120,5 +121,4 @@ __all__ = [
     "optimize",
     "options",
     "server_optimizer",
-    "with_momentum",
 ]

@@ -129,20 +129,6 @@ def plain_steps(steps: Number, momentum: Number) -> Number:
     return (steps - momentum * (1 - momentum**steps) / (1 - momentum)) / (1 - momentum)
 
 
-def with_momentum(method: Method, momentum: float, weight_decay: float) -> Method:
-    """The method with heavy-ball steps at clients; as it was where both are 0.
-
-    Args:
-        method: Any.
-        momentum: From 0 to below 1.
-        weight_decay: From 0 up.
-
-    Returns:
-        The method in that form.
-    """
-    return ClientMomentum(method, momentum, weight_decay) if momentum or weight_decay else method
-
-
 @dataclass(frozen=True)
 class ServerOptimizer:
     """The server's own step for the mean change D of a round."""

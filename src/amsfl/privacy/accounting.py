@@ -240,7 +240,8 @@ UNLIMITED = 2**62
 class Ledger(NamedTuple):
     """Pure functions of the steps that clients have taken: the record of a run holds all that they need.
 
-    A mechanism that protects whole clients has one entry for all of them, and rounds in place of steps.
+    A mechanism that protects whole clients has one entry for all of them, and rounds in place of steps. What
+    was `taken` is counted in `units`; answers have one number an entry.
     """
 
     exposures: tuple[Exposure, ...] = ()  # one a client; () without privacy
@@ -249,48 +250,19 @@ class Ledger(NamedTuple):
     by_round: bool = False
 
     def units(self, steps: Sequence[int], rounds: int) -> Sequence[int]:
-        """What is counted: every client's steps, those under way included; or rounds.
-
-        Args:
-            steps: Of every client so far.
-            rounds: So far.
-
-        Returns:
-            One number an entry.
-        """
+        """What is counted: every client's steps, those under way included; or rounds."""
         return [rounds] if self.by_round else steps
 
     def left(self, taken: Sequence[int]) -> Ints:
-        """Steps that every client may still take.
-
-        Args:
-            taken: `units` so far.
-
-        Returns:
-            One number an entry.
-        """
+        """Steps that every client may still take."""
         return np.maximum(self.limits - np.asarray(taken, np.int64), 0)
 
     def exhausted(self, taken: Sequence[int]) -> bool:
-        """Whether nobody may take another step.
-
-        Args:
-            taken: `units` so far.
-
-        Returns:
-            False where no budget is set.
-        """
+        """Whether nobody may take another step."""
         return bool(self.budgets) and not self.left(taken).any()
 
     def bounds(self, taken: Sequence[int]) -> list[float]:
-        """Every client's epsilon so far, or a little more: at the next mark, and never above its budget.
-
-        Args:
-            taken: `units` so far.
-
-        Returns:
-            One epsilon an entry.
-        """
+        """Every client's epsilon so far, or a little more: at the next mark, and never above its budget."""
         bounds = self.spent([mark(int(steps)) for steps in taken])
         for place, (steps, budget) in enumerate(zip(taken, self.budgets, strict=False)):
             if steps <= self.limits[place]:
@@ -298,14 +270,7 @@ class Ledger(NamedTuple):
         return bounds
 
     def spent(self, taken: Sequence[int]) -> list[float]:
-        """Every client's epsilon for the steps that it took.
-
-        Args:
-            taken: `units` so far.
-
-        Returns:
-            One epsilon an entry.
-        """
+        """Every client's epsilon for the steps that it took."""
         pairs = zip(self.exposures, taken, strict=False)
         return [epsilon(exposure, int(steps)) for exposure, steps in pairs]
 
@@ -314,13 +279,6 @@ class Ledger(NamedTuple):
 
         Where scores decided when it ended, the steps up to there are no bound: the end itself tells of rows.
         Then it is the budget that was set before the run, and none where there is no budget.
-
-        Args:
-            taken: `units` so far.
-            stopped_by_data: Whether scores may have ended the run.
-
-        Returns:
-            One epsilon an entry; [] where none can be claimed.
         """
         if not stopped_by_data:
             return self.spent(taken)

@@ -62,17 +62,10 @@ class PrivacySettings(NamedTuple):
         return self.rounds or self.rounds_planned
 
     def share(self, number: int, seconds: float) -> float:
-        """The part of a run that will be over after round `number`, as far as anybody can tell.
+        """The part of a run that will be over after round `number` (from 0), as far as anybody can tell.
 
         By rounds where they are set; by seconds, with one more round like those before, where these are; a
         run that only has a target is paced as one of the usual length.
-
-        Args:
-            number: Of the round, from 0.
-            seconds: That have passed.
-
-        Returns:
-            Up to 1.
         """
         ways = []
         if self.rounds is not None or self.seconds is None:
@@ -113,15 +106,7 @@ class Mechanism(NamedTuple):
 
 
 def protect_rows(method: Method, clip: float) -> RowPrivacy:
-    """Private steps of a method that can do without raw losses and gradients.
-
-    Args:
-        method: As it was made.
-        clip: The norm that every row's gradient is cut to.
-
-    Returns:
-        How its clients step; readings then come from uploads.
-    """
+    """Private steps of a method that can do without raw losses and gradients; readings come from uploads."""
     if method.needs_raw_values:
         names = ", ".join(name for name, _ in method.facts.private_options)
         way = f"leave its {names} as they then are" if names else "use fedavg, scaffold, feddyn or amsfl"

@@ -103,7 +103,8 @@ def federation_of(config: Training, own: CustomParts, mechanism: Mechanism | Non
         options = {**dict(method.facts.private_options), **config.options}  # those are its defaults then
         method = methods.make(config.method, options, config.extrapolation)
     private_rows = privacy.protect_rows(method, config.clip) if private else None
-    method = methods.with_momentum(method, *client_step(config))
+    if any(client_step(config)):
+        method = methods.ClientMomentum(method, *client_step(config))
     server = methods.server_optimizer(config.server_optimizer)
     if server:
         method = methods.optimize(method, server)

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl import clock, combine, protocol, sampling
+from amsfl import clock, protocol, sampling
+from amsfl.combine.chain import link_names
 from amsfl.core import Reading, Upload, Verdict, score
 from amsfl.core.records import Array, Json
 from amsfl.core.scores import judge_round, worth
@@ -246,7 +247,7 @@ def end_round(
     mix: list[float] = []
     if not federation.compares_uploads:
         mix = np.asarray(federation.method.mix(setup.weights[index, clients], jobs["steps"]), float).tolist()
-    links = combine.link_names(federation.rule) if federation.rule and weighed else ()
+    links = link_names(federation.rule) if federation.rule and weighed else ()
     return RoundResult(
         reading, mix, {name: np.asarray(weighed[name], float) for name in links}, deltas, began
     )
