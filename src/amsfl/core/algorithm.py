@@ -22,3 +22,4 @@ class AlgorithmNumbers(NamedTuple):
 
 
 NUMBERS = AlgorithmNumbers()
+ROUNDS = 50  # of a run that nobody says when to stop

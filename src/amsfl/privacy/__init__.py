@@ -12,9 +12,7 @@ from amsfl.privacy.accounting import (
 from amsfl.privacy.mechanisms import (
     CLIENT_LEVEL,
     RECORD_LEVEL,
-    Clients,
     Mechanism,
-    PrivacySettings,
     Terms,
     protect_rows,
 )
@@ -26,12 +24,10 @@ __all__ = [
     "CLIENT_LEVEL",
     "MECHANISMS",
     "RECORD_LEVEL",
-    "Clients",
     "Event",
     "Exposure",
     "Ledger",
     "Mechanism",
-    "PrivacySettings",
     "Terms",
     "epsilon",
     "noise_for",

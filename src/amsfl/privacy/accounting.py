@@ -165,14 +165,8 @@ def _one_step(chance: float, noise: float, fine: float) -> Any:
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
+Spread = tuple[Ints, Floats]  # steps of each client in the whole run, and the noise of each of these
 APART = 0.003  # how far clients' aims lie apart, squared, beside steps as long as the clipping norm
-
-
-class Spread(NamedTuple):
-    """What a run asks of its clients."""
-
-    steps: Ints  # of each in the whole run
-    noise: Floats  # of each of these
 
 
 class Worth(NamedTuple):
@@ -210,8 +204,8 @@ def spread_by_worth(
     Without noise these are the shares, and all take the same steps; with much of it u ~ 1/r^2, the weights of
     least variance: small sites, whose noise is as large as that of large ones on less to learn, take few.
     """
-    even = spread_evenly(exposures, budgets, steps)
-    harm = worth.numbers * even.noise**2 / (worth.batches**2 * steps)
+    _, noise = spread_evenly(exposures, budgets, steps)
+    harm = worth.numbers * noise**2 / (worth.batches**2 * steps)
     counts = balance(worth.shares, harm)
     asked = np.clip(np.rint(steps * counts / worth.shares), 1, worth.most).astype(np.int64)
     return fit_noise(exposures, budgets, asked)
@@ -231,7 +225,7 @@ def balance(shares: Floats, harm: Floats) -> Floats:
 
 def fit_noise(exposures: Sequence[Exposure], budgets: Sequence[float], steps: Ints) -> Spread:
     noise = [noise_for(*each) for each in zip(exposures, budgets, steps.tolist(), strict=True)]
-    return Spread(steps, np.array(noise))
+    return steps, np.array(noise)
 
 
 UNLIMITED = 2**62
@@ -308,7 +302,9 @@ def open_ledger(exposures: Sequence[Exposure], budgets: Sequence[float] | None) 
     return Ledger(tuple(exposures), tuple(budgets), limits)
 
 
-def spread_ledger(exposures: Sequence[Exposure], budgets: Sequence[float], spread: Spread) -> Ledger:
+def spread_ledger(
+    exposures: Sequence[Exposure], budgets: Sequence[float], steps: Ints, noise: Floats
+) -> Ledger:
     """The ledger of a run whose noise was chosen for so many steps."""
-    noised = (one._replace(noise=float(noise)) for one, noise in zip(exposures, spread.noise, strict=True))
-    return Ledger(tuple(noised), tuple(budgets), spread.steps)
+    noised = (one._replace(noise=float(own)) for one, own in zip(exposures, noise, strict=True))
+    return Ledger(tuple(noised), tuple(budgets), steps)

@@ -5,20 +5,20 @@ ledger: noise, and the most steps of each client.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from amsfl import sampling
 from amsfl.clock import RoundEnd
 from amsfl.core import ClientPrivacy, RowPrivacy, Upload, UserError, namespace
+from amsfl.core.algorithm import NUMBERS, ROUNDS
 from amsfl.methods import Federation, Method, Vector
 from amsfl.planning import Policy
 from amsfl.privacy.accounting import (
     Exposure,
     Ints,
     Ledger,
-    Spread,
     Worth,
     open_ledger,
     spread_by_worth,
@@ -26,62 +26,52 @@ from amsfl.privacy.accounting import (
     spread_ledger,
 )
 
+Budgets = Sequence[float] | None  # each client's epsilon at most; 0: spent; None: no bound
 USUAL_NOISE = 1.0  # where nobody sets one, nor a budget
 
 
-class PrivacySettings(NamedTuple):
-    """The settings of a run that privacy depends on."""
+class PrivacySettings(Protocol):
+    """What privacy depends on, of a run's settings (settings/definitions.py)."""
 
-    epsilon: float | None = None
-    delta: float = 1e-5
-    noise: float | None = None
-    clip: float = 1.0
-    batch: int = 64
-    steps: int = 20
-    rounds: int | None = None
-    seconds: float | None = None
-    extrapolation: float = 0.0
-    class_weights: str = ""
-    availability: str = "always"
-    evaluate_clients: int = 0
-    target: float | None = None
-    stop_at_target: bool = True
-    stop_after: int = 0
-    details: str = ""
-    rounds_planned: int = 50  # where the settings say nothing
-    most_steps: int = 64  # of a planned round
-
-    @property
-    def stops_by_data(self) -> bool:
-        """Whether scores may end the run: then what it spent by its end is no bound, but its budget is."""
-        return bool(self.stop_after) or (self.target is not None and self.stop_at_target)
-
-    @property
-    def planned(self) -> int:
-        """Rounds that the noise is chosen for."""
-        return self.rounds or self.rounds_planned
-
-    def share(self, number: int, seconds: float) -> float:
-        """The part of a run that will be over after round `number` (from 0), as far as anybody can tell.
-
-        By rounds where they are set; by seconds, with one more round like those before, where these are; a
-        run that only has a target is paced as one of the usual length.
-        """
-        ways = []
-        if self.rounds is not None or self.seconds is None:
-            ways.append((number + 1) / self.planned)
-        if self.seconds is not None:
-            ways.append(seconds * (1 + 1 / number) / self.seconds if number else 1 / self.rounds_planned)
-        return min(max(ways), 1.0)
+    epsilon: float | None
+    delta: float
+    noise: float | None
+    clip: float
+    batch: int
+    steps: int
+    rounds: int | None
+    seconds: float | None
+    extrapolation: float
+    class_weights: str
+    availability: str
+    target: float | None
+    stop_at_target: bool
+    stop_after: int
+    details: str
 
 
-class Clients(NamedTuple):
-    """What a ledger must know of a run's clients."""
+def stops_by_data(settings: PrivacySettings) -> bool:
+    """Whether scores may end the run: then what it spent by its end is no bound, but its budget is."""
+    return bool(settings.stop_after) or (settings.target is not None and settings.stop_at_target)
 
-    rows: Ints
-    budgets: Sequence[float] | None  # each one's epsilon at most; 0: spent; None: no bound
-    part: float  # of the rounds each takes part in
-    numbers: int  # of the model
+
+def planned_rounds(settings: PrivacySettings) -> int:
+    """Rounds that the noise is chosen for."""
+    return settings.rounds or ROUNDS
+
+
+def share_of_run(settings: PrivacySettings, number: int, seconds: float) -> float:
+    """The part of a run that will be over after round `number` (from 0), as far as anybody can tell.
+
+    By rounds where they are set; by seconds, with one more round like those before, where these are; a
+    run that only has a target is paced as one of the usual length.
+    """
+    ways = []
+    if settings.rounds is not None or settings.seconds is None:
+        ways.append((number + 1) / planned_rounds(settings))
+    if settings.seconds is not None:
+        ways.append(seconds * (1 + 1 / number) / settings.seconds if number else 1 / ROUNDS)
+    return min(max(ways), 1.0)
 
 
 class Terms(NamedTuple):
@@ -102,7 +92,8 @@ class Mechanism(NamedTuple):
     check: Callable[
         [PrivacySettings, Federation, Policy, RoundEnd], None
     ]  # a UserError: this cannot be private
-    open_ledger: Callable[[PrivacySettings, Policy, Clients], Ledger]
+    # settings, policy, clients' rows, their budgets, part of the rounds that each is in, numbers of the model
+    open_ledger: Callable[[PrivacySettings, Policy, Ints, Budgets, float, int], Ledger]
 
 
 def protect_rows(method: Method, clip: float) -> RowPrivacy:
@@ -134,11 +125,6 @@ def check_settings(settings: PrivacySettings) -> None:
             "A ledger of contributions says what each client's own upload does, which would leave without "
             "noise; under privacy leave worth out of --details."
         )
-    if settings.evaluate_clients:
-        raise UserError(
-            "What clients score on their own rows would leave without noise; under privacy leave "
-            "evaluate_clients out, and give the server an evaluate function."
-        )
 
 
 def exposure(settings: PrivacySettings, chance: float) -> Exposure:
@@ -149,7 +135,7 @@ def check_longer(before: dict[str, Any], settings: PrivacySettings, ledger: Ledg
     """Noise that was chosen for so many rounds does not last for more; `before` are the recorded settings."""
     if ledger.budgets and settings.noise is None and before["rounds"] != settings.rounds:
         raise UserError(
-            f"This run's noise was chosen so that epsilon lasts for {before['rounds'] or settings.planned} "
+            f"This run's noise was chosen so that epsilon lasts for {before['rounds'] or ROUNDS} "
             "rounds: nothing is left for more. Leave --rounds as it was, or begin anew; a run with its own "
             "--noise can be made longer."
         )
@@ -180,7 +166,9 @@ def check_record(settings: PrivacySettings, federation: Federation, policy: Poli
         )
 
 
-def record_ledger(settings: PrivacySettings, policy: Policy, clients: Clients) -> Ledger:
+def record_ledger(
+    settings: PrivacySettings, policy: Policy, rows: Ints, budgets: Budgets, part: float, numbers: int
+) -> Ledger:
     """Rows kept private: every row's gradient cut at the client, noise on their sum.
 
     g = (sum_{i in batch} grad_i min(1, clip/||grad_i||) + noise clip z) / b,   z standard normal,  b = q rows
@@ -190,7 +178,6 @@ def record_ledger(settings: PrivacySettings, policy: Policy, clients: Clients) -
 
     Without a noise in the settings every client has its own, by the steps that the run will ask of it.
     """
-    rows, budgets = clients.rows, clients.budgets
     able = [who for who in range(len(rows)) if budgets is None or budgets[who] > 0]
     if not able:
         raise UserError("Every client has spent its epsilon: none of them may take another step.")
@@ -199,18 +186,18 @@ def record_ledger(settings: PrivacySettings, policy: Policy, clients: Clients) -
     if budgets is None or settings.noise is not None:
         return open_ledger(exposures, budgets)
     mine, limits = [exposures[who] for who in able], [budgets[who] for who in able]
-    steps = max(round(settings.planned * settings.steps * clients.part), 1)
+    steps = max(round(planned_rounds(settings) * settings.steps * part), 1)
     if policy.readings:
         own = rows[able]
         batches = np.minimum(own, settings.batch).astype(float)
-        most = settings.planned * max(settings.steps, settings.most_steps)
-        worth = Worth(own / own.sum(), batches, clients.numbers, most)
+        most = planned_rounds(settings) * max(settings.steps, NUMBERS.steps)
+        worth = Worth(own / own.sum(), batches, numbers, most)
         planned = spread_by_worth(mine, limits, steps, worth)
     else:
         planned = spread_evenly(mine, limits, steps)
-    spread = Spread(np.zeros(len(rows), np.int64), np.full(len(rows), USUAL_NOISE))
-    spread.steps[able], spread.noise[able] = planned
-    return spread_ledger(exposures, budgets, spread)
+    taken, noise = np.zeros(len(rows), np.int64), np.full(len(rows), USUAL_NOISE)
+    taken[able], noise[able] = planned
+    return spread_ledger(exposures, budgets, taken, noise)
 
 
 RECORD_LEVEL = Mechanism("record", True, check_record, record_ledger)
@@ -242,14 +229,16 @@ def check_client(settings: PrivacySettings, federation: Federation, policy: Poli
     check_settings(settings)
 
 
-def client_ledger(settings: PrivacySettings, policy: Policy, clients: Clients) -> Ledger:
+def client_ledger(
+    settings: PrivacySettings, policy: Policy, rows: Ints, budgets: Budgets, part: float, numbers: int
+) -> Ledger:
     """A round is a step, a cohort's chance a row's."""
-    one = exposure(settings, clients.part)
+    one = exposure(settings, part)
     if settings.epsilon is None or settings.noise is not None:
         ledger = open_ledger([one], None if settings.epsilon is None else [settings.epsilon])
     else:
-        spread = spread_evenly([one], [settings.epsilon], settings.planned)
-        ledger = spread_ledger([one], [settings.epsilon], spread)
+        spread = spread_evenly([one], [settings.epsilon], planned_rounds(settings))
+        ledger = spread_ledger([one], [settings.epsilon], *spread)
     return ledger._replace(by_round=True)
 
 

@@ -11,13 +11,12 @@ import numpy as np
 from amsfl import clock
 from amsfl.clock import Profile, RoundEnd
 from amsfl.core import UserError, listed, nearest
-from amsfl.core.algorithm import NUMBERS
 from amsfl.core.names import parse_names
 from amsfl.core.records import Array
 from amsfl.methods import Federation, Method
 from amsfl.planning import Policy
-from amsfl.privacy import MECHANISMS, RECORD_LEVEL, Ledger, Mechanism, PrivacySettings
-from amsfl.settings.definitions import ROUNDS, ROUNDS_TO_TARGET, RunConfig, ServeConfig, Training
+from amsfl.privacy import MECHANISMS, RECORD_LEVEL, Ledger, Mechanism
+from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Training
 
 
 def takes_older_work(end: RoundEnd) -> bool:
@@ -156,12 +155,6 @@ def _named_mechanism(config: Training, profile: Profile | None) -> Mechanism | N
         known = nearest(config.privacy, (*MECHANISMS, "auto", "none"))
         raise UserError(f"Unknown privacy mechanism {config.privacy!r}{known}.")
     return MECHANISMS[config.privacy]
-
-
-def private_settings(config: Training) -> PrivacySettings:
-    """What of the settings privacy depends on."""
-    values = {name: getattr(config, name) for name in PrivacySettings._fields if hasattr(config, name)}
-    return PrivacySettings(**values, rounds_planned=ROUNDS, most_steps=NUMBERS.steps)
 
 
 def check_public(config: Training, data: str) -> None:

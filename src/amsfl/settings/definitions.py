@@ -22,9 +22,9 @@ from pydantic import (
     model_validator,
 )
 
+from amsfl.core.algorithm import ROUNDS
 from amsfl.core.scores import check_name, check_target
 
-ROUNDS = 50  # when nothing says when to stop
 ROUNDS_TO_TARGET = 1_000  # when only a target does, which may lie out of reach
 ROUNDS_AT_MOST = 1_000_000  # a run must end
 STEPS_AT_MOST = 100_000  # as planning has it, which is slow to import

@@ -19,7 +19,7 @@ from amsfl.data.files import is_table
 from amsfl.engines.models import Model
 from amsfl.privacy.mechanisms import check_longer
 from amsfl.record import RoundRecord, RunWriter, check_same
-from amsfl.settings.checks import privacy_remarks, private_settings, remarks
+from amsfl.settings.checks import privacy_remarks, remarks
 from amsfl.settings.custom import CustomParts, check_dataset, split_custom
 from amsfl.settings.definitions import RunConfig
 from amsfl.settings.parse import check_alike, make_config, merge_settings, takes
@@ -153,7 +153,7 @@ def resume(
         _check_not_passed(config.rounds if "rounds" in changes else None, point.round if point else 0)
         stack.enter_context(precision(config))
         setup = assemble([config], own)
-        check_longer(writer.manifest.settings, private_settings(config), setup.ledgers[0])
+        check_longer(writer.manifest.settings, config, setup.ledgers[0])
         (trial,) = begin(setup)
         machine = provenance.machine(setup, trial.vectors.anchor)
         check_same(writer.manifest, provenance.made_from(setup), machine, anyway)

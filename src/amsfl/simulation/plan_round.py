@@ -15,8 +15,7 @@ from amsfl.clock.round_end import UNGROUPED, ArrivalGroup, Starter
 from amsfl.core.records import Array, Number
 from amsfl.planning import planner
 from amsfl.planning.planner import Decision
-from amsfl.privacy.mechanisms import pace
-from amsfl.settings.checks import private_settings
+from amsfl.privacy.mechanisms import pace, share_of_run
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import (
     JOB,
@@ -101,7 +100,7 @@ def allowance(setup: RunSetup, trial: TrialState) -> Array | None:
         return None
     config, share = setup.configs[trial.index], None
     if setup.policy.readings:  # who plans by worth is paced
-        share = private_settings(config).share(trial.round, trial.seconds[config.clock])
+        share = share_of_run(config, trial.round, trial.seconds[config.clock])
     return pace(setup.ledgers[trial.index], trial.begun, share)
 
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from amsfl import clock, data, engines, privacy
+from amsfl import clock, data, engines
 from amsfl.core import Score, UserError, score
 from amsfl.core.algorithm import NUMBERS
 from amsfl.core.scores import UNBALANCED
@@ -25,7 +25,6 @@ from amsfl.settings.checks import (
     check_public,
     conditions_of,
     mechanism_of,
-    private_settings,
     shared_round_end,
 )
 from amsfl.settings.custom import CustomParts
@@ -147,7 +146,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     else:
         network = named_network(config.model, dataset, federation.private_rows is not None)
     if mechanism is not None:
-        mechanism.check(private_settings(config), federation, policy, end)
+        mechanism.check(config, federation, policy, end)
         check_public(config, dataset.name)
     if federation.private_rows:
         check_rows_apart(network, dataset.x)
@@ -162,11 +161,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     if mechanism is not None:
         each_own = zip(configs, policies, profiles, job.shards.size, strict=True)
         ledgers = [
-            mechanism.open_ledger(
-                private_settings(each),
-                rule,
-                privacy.Clients(rows_each, budgets_of(each, profile, clients), part, job.dim),
-            )
+            mechanism.open_ledger(each, rule, rows_each, budgets_of(each, profile, clients), part, job.dim)
             for each, rule, profile, rows_each in each_own
         ]
     if mechanism is not None and not mechanism.rows:

@@ -27,9 +27,10 @@ from amsfl.engines.models import tensors
 from amsfl.engines.task import Matrix
 from amsfl.portable.evaluation import of_classes, permutation_importance
 from amsfl.portable.network import logits
+from amsfl.privacy.mechanisms import stops_by_data
 from amsfl.record import RoundRecord, Summary
 from amsfl.record.schema import Array
-from amsfl.settings.checks import no_claim, private_settings
+from amsfl.settings.checks import no_claim
 from amsfl.simulation.components import client_labels, precision
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
@@ -53,7 +54,7 @@ def summarise(
         score = trial.best_score if larger else -trial.best_score
         best = {"round": trial.best_round, "score": score}
         best["by"] = name if setup.by_loss else setup.score.title
-    units, by_data = ledger.units(trial.begun, trial.round), private_settings(config).stops_by_data
+    units, by_data = ledger.units(trial.begun, trial.round), stops_by_data(config)
     notes = [
         setup.data.note,
         setup.federation.method.facts.note,
