@@ -9,7 +9,7 @@ from federation_small import python
 
 from amsfl.core.errors import EXTRAS
 
-OTHERS = ("IPython", "equinox", "flax", "haiku", "onnxruntime", "optax", "selenium")  # of tests and examples
+OTHERS = ("IPython", "equinox", "flax", "onnxruntime", "optax", "selenium")  # of tests and examples
 HIDE = f"""
 import sys
 

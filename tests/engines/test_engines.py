@@ -320,7 +320,9 @@ def test_metrics_by_hand():
 @pytest.mark.parametrize("engine", ["loop", "jax"])
 def test_evaluation_against_numpy(digits, engine):
     job_ = job(digits)
-    scores = make(engine, job_, methods.make("fedavg"), BATCH).evaluate(job_.start(), "holdout")
+    scores = make(engine, job_, methods.Federation(methods.make("fedavg")), BATCH).evaluate(
+        job_.start(), "holdout"
+    )
     x, y = job_.evals["holdout"]
     for index, flat in enumerate(job_.start()):
         weight, bias = swap_layout(job_.unravel(flat))[0]

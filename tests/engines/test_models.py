@@ -128,12 +128,7 @@ def flax_nnx() -> tuple[Any, Any]:
     return lambda key: nnx.Linear(5, 2, kernel_init=zeros, rngs=nnx.Rngs(key)), None
 
 
-def haiku() -> tuple[Any, Any]:
-    hk = pytest.importorskip("haiku")
-    return hk.transform(lambda x: hk.Linear(2, w_init=hk.initializers.Constant(0.0))(x)), 5
-
-
-@pytest.mark.parametrize("library", [flax_linen, flax_nnx, haiku])
+@pytest.mark.parametrize("library", [flax_linen, flax_nnx])
 def test_a_module_of_another_library_is_a_model(library: Callable[[], tuple[Any, Any]]) -> None:
     """The same arithmetic as softmax regression from zero, so the same logits after the same steps."""
     rng = np.random.default_rng(0)

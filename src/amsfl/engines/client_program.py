@@ -10,13 +10,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 
 from amsfl import protocol, sampling
 from amsfl.core import Upload
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import losses
 from amsfl.engines.contract import Work
-from amsfl.engines.task import Task, flat
+from amsfl.engines.task import Task
 from amsfl.methods import Federation, Method
 from amsfl.protocol import LocalState
 
@@ -165,6 +166,11 @@ class Walk(NamedTuple):
     velocity: Tree
     loss: Array
     slope: Tree
+
+
+def flat(tree: Tree) -> jax.Array:
+    vector: jax.Array = ravel_pytree(tree)[0]
+    return vector
 
 
 def program(

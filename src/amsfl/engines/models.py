@@ -1,10 +1,9 @@
 """Models: a pair of functions init and apply; any pytree of arrays is a model's parameters.
 
 Built-in ones by name and sizes, each a list of layers (portable/network.py) that `layers.py` runs; users' own
-modules of equinox, flax (linen and nnx) and haiku: who has a module has its library.
+modules of equinox and flax (linen and nnx): who has a module has its library.
 """
 
-import inspect
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -157,9 +156,9 @@ def from_module(name: str, module: Any, features: int | None = None) -> Model:
 
     Args:
         name: What the model is called in records.
-        module: An equinox or nnx module's constructor, a function of a jax key; or a linen module, or what
-            `haiku.transform` gives. It takes rows `[rows, features]` and returns logits.
-        features: Columns of a row; linen and haiku modules find their shapes by them.
+        module: An equinox or nnx module's constructor, a function of a jax key; or a linen module. It takes
+            rows `[rows, features]` and returns logits.
+        features: Columns of a row; linen modules find their shapes by them.
 
     Returns:
         A Model for `amsfl.run(network=...)`.
@@ -173,9 +172,13 @@ def from_module(name: str, module: Any, features: int | None = None) -> Model:
             f"The module {name!r} finds its shapes by the rows it sees; say how many columns they have: "
             f"from_module({name!r}, module, features=64)."
         )
-    example = jnp.zeros((1, features), jnp.float32)
     linen = sys.modules.get("flax.linen")
-    return (_linen if linen and isinstance(module, linen.Module) else _haiku)(name, module, example)
+    if linen is None or not isinstance(module, linen.Module):
+        raise UserError(
+            f"The module {name!r} is neither equinox's nor flax's; give its functions: "
+            f"Model({name!r}, init, apply)."
+        )
+    return _linen(name, module, jnp.zeros((1, features), jnp.float32))
 
 
 def _stateless(name: str, besides: Any) -> None:
@@ -228,18 +231,6 @@ def _linen(name: str, module: Any, example: jax.Array) -> Model:
         return logits
 
     return Model(name, lambda key: module.init(key, example)["params"], apply)
-
-
-def _haiku(name: str, module: Any, example: jax.Array) -> Model:
-    if "state" in inspect.signature(module.apply).parameters:
-        _stateless(name, [0])
-    random = "rng" in inspect.signature(module.apply).parameters  # without_apply_rng leaves it out
-
-    def apply(params: Params, x: jax.Array) -> jax.Array:
-        logits: jax.Array = module.apply(params, *([None] if random else []), x)
-        return logits
-
-    return Model(name, lambda key: module.init(key, example), apply)
 
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]

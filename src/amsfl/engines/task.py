@@ -40,11 +40,6 @@ class Shards(NamedTuple):
         return np.asarray(self.rows / self.rows.sum(1, keepdims=True))
 
 
-def flat(tree: Tree) -> jax.Array:
-    vector: jax.Array = ravel_pytree(tree)[0]
-    return vector
-
-
 @lru_cache(maxsize=16)  # tracing takes longer than scoring a thousand rows
 def _shapes(unravel: Callable[[jax.Array], Tree], dim: int, dtype: np.dtype[Any]) -> Tree:
     return jax.eval_shape(unravel, jax.ShapeDtypeStruct((dim,), dtype))
