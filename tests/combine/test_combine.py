@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import amsfl
 from amsfl import combine, methods, protocol
-from amsfl.combine import chain
+from amsfl.combine.chain import chain, weighed
 from amsfl.combine.rules import between, capped, middle
 from amsfl.core import Combine, Combined, Upload, UserError
 from amsfl.methods import Federation
@@ -42,7 +42,7 @@ def ruled(spec, vectors, weights=None, steps=None):
     clients = len(vectors)
     weights = np.ones(clients) if weights is None else np.asarray(weights, float)
     steps = np.ones(clients) if steps is None else np.asarray(steps, float)
-    left, counts, *_ = chain.weighed(combine.make(spec), rows(vectors), weights / weights.sum(), steps)
+    left, counts, *_ = weighed(combine.make(spec), rows(vectors), weights / weights.sum(), steps)
     assert not abs(counts.sum() - 1) > 1e-6 and len(left.delta_sq) == len(counts)
     return counts @ left.delta
 
@@ -142,8 +142,8 @@ def test_numpy_and_jax_are_one(spec):
     weights, steps = np.array([1, 2, 3, 1, 2, 1], np.float32) / 10, np.array([1, 2, 3, 4, 5, 6], np.float32)
     rule = combine.make(spec)
     both = [
-        jax.jit(partial(chain.weighed, rule))(*jax.tree.map(jnp.asarray, (rows(vectors), weights, steps))),
-        chain.weighed(rule, rows(vectors), weights, steps),
+        jax.jit(partial(weighed, rule))(*jax.tree.map(jnp.asarray, (rows(vectors), weights, steps))),
+        weighed(rule, rows(vectors), weights, steps),
     ]
     for ours, theirs in zip(*map(jax.tree.leaves, both), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
@@ -221,7 +221,7 @@ def test_what_counts_says_what_comes_out(spec):
         vectors, weights = rng.standard_normal((7, 1)), rng.random(7)
         weights, steps = weights / weights.sum(), np.ones(7)
         rule = combine.make(spec)
-        left, shares, counts, _ = chain.weighed(rule, rows(vectors), weights, steps)
+        left, shares, counts, _ = weighed(rule, rows(vectors), weights, steps)
         assert [*counts] == [link.name for link in (rule.links or (rule,))]
         last = [*counts.values()][-1]
         np.testing.assert_allclose(last @ vectors, shares @ left.delta, rtol=1e-9, atol=1e-12)
@@ -232,7 +232,7 @@ def test_what_counts_says_what_comes_out(spec):
 def test_a_rule_of_ones_own_may_keep_silent():
     """Without a trace what counts is not known, from there on; a name that comes twice has its place."""
     silent = Combine("silent", lambda uploads, weights, steps, history: Combined(uploads, weights))
-    rule = chain.chain([combine.make("cap:1"), combine.make("cap:1"), silent, combine.make("median")])
-    *_, counts, _ = chain.weighed(rule, rows(np.eye(3)), np.full(3, 1 / 3), np.ones(3))
+    rule = chain([combine.make("cap:1"), combine.make("cap:1"), silent, combine.make("median")])
+    *_, counts, _ = weighed(rule, rows(np.eye(3)), np.full(3, 1 / 3), np.ones(3))
     assert [*counts] == ["cap:1", "cap:1 (2)", "silent", "median"]
     assert not np.isnan(counts["cap:1 (2)"]).any() and np.isnan([counts["silent"], counts["median"]]).all()

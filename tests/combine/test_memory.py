@@ -6,7 +6,7 @@ from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl import combine
-from amsfl.combine import chain
+from amsfl.combine.chain import weighed
 from amsfl.combine.rules import SKETCH, centre, sketched
 from amsfl.core import Upload, UserError
 
@@ -20,7 +20,7 @@ def judged(spec, rounds):
     weights, steps = np.full(CLIENTS, 1 / CLIENTS), np.ones(CLIENTS)
     for vectors in rounds:
         sent = Upload(vectors, vectors[:, :0], (vectors**2).sum(1))
-        _, _, counts, history = chain.weighed(rule, sent, weights, steps, history)
+        _, _, counts, history = weighed(rule, sent, weights, steps, history)
     return [*counts.values()][-1]
 
 

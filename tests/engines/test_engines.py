@@ -10,7 +10,7 @@ import amsfl
 from amsfl import methods, sampling
 from amsfl.core import Remark, UserError
 from amsfl.data import load, partition
-from amsfl.engines import losses, make, metrics, models, task
+from amsfl.engines import client_program, losses, make, metrics, models, task
 from amsfl.engines.contract import Scores
 from amsfl.engines.jax_engine import JaxEngine, cut, width
 from amsfl.engines.layers import Layer, flips
@@ -198,7 +198,7 @@ def test_a_small_run_that_names_no_engine_takes_numpy(digits, tmp_path):
 def test_first_models_are_those_of_jax(digits):
     for spec in ("softmax", "mlp:12-7"):
         job_ = job(digits, np.float32, spec)
-        init = jax.jit(lambda seed, model=job_.model: task.flat(model.init(jax.random.key(seed))))
+        init = jax.jit(lambda seed, model=job_.model: client_program.flat(model.init(jax.random.key(seed))))
         with jax.enable_x64(False):
             expected = [init(np.uint32(seed)) for seed in job_.seeds]
         np.testing.assert_allclose(job_.start(), expected, atol=1e-7)
@@ -234,7 +234,7 @@ def test_gradients_of_numpy_and_of_jax(digits):
     mean = jax.jit(jax.value_and_grad(lambda t: losses.cross_entropy(job_.model.apply(t, x), y).mean()))
     value, got = mean(job_.unravel(flat))
     assert float(value) == pytest.approx(loss)
-    np.testing.assert_allclose(task.flat(got), expected, atol=1e-12)
+    np.testing.assert_allclose(client_program.flat(got), expected, atol=1e-12)
 
 
 def test_distillation_against_numpy():

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import amsfl
 from amsfl import combine, methods, protocol, sampling, transmit
-from amsfl.combine import chain, median
+from amsfl.combine import median
+from amsfl.combine.chain import weighed
 from amsfl.core import Combine, Combined, Transmit, Upload, UserError
 from amsfl.methods import Federation
 from amsfl.methods.base import upload
@@ -115,7 +116,7 @@ def weighted_median(values, weights):
 def test_a_client_of_weight_two_counts_as_two(counts, seed):
     values = np.random.default_rng(seed).normal(size=(len(counts), 6)).round(1)
     uploads = Upload(values, values[:, :0], (values**2).sum(1))
-    rows, weights, *_ = chain.weighed(median(), uploads, np.array(counts) / sum(counts), np.ones(len(counts)))
+    rows, weights, *_ = weighed(median(), uploads, np.array(counts) / sum(counts), np.ones(len(counts)))
     assert weights.tolist() == [1]
     np.testing.assert_allclose(rows.delta[0], weighted_median(values, counts), atol=1e-12)
     np.testing.assert_allclose(rows.delta_sq[0], weighted_median(uploads.delta_sq, counts), atol=1e-12)

@@ -74,22 +74,15 @@ def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], Scores]:
 
         first, *others = calls  # which compiles
         found = [call(first), *(pool.map(call, others) if len(others) > 1 else map(call, others))]
-        each = len(blocks(split))
-        sums = [
-            np.concatenate([found[group * each + nth][0] for group in range(len(groups))])
-            for nth in range(each)
-        ]
-        tables = sum(
-            np.concatenate([found[group * each + nth][1] for group in range(len(groups))])
-            for nth in range(each)
-        )
-        count = len(models)
+        shape, count = (len(groups), len(blocks(split)), beside, -1), len(models)
+        sums, tables = (np.stack(part).reshape(shape) for part in zip(*found, strict=True))
+        rows = np.moveaxis(sums, 1, 3).reshape(-1, sums.shape[3], sums.shape[1])
         # exactly, so that how rows are cut rounds nothing
-        exact = np.array([[math.fsum(column) for column in row.T] for row in np.stack(sums, 1)[:count]])
+        exact = np.array([[math.fsum(column) for column in row] for row in rows[:count]])
         mean = exact / len(task.evals[split][1])
         if not task.classes:
             return Scores(mean[:, 0], np.zeros((count, 0), int), errors(task, split, *mean[:, 1:].T))
-        return Scores(mean[:, 0], tables[:count].reshape(-1, task.classes, task.classes))  # type: ignore[index]
+        return Scores(mean[:, 0], tables.sum(1).reshape(-1, task.classes, task.classes)[:count])
 
     return evaluate
 

@@ -81,13 +81,10 @@ class JaxEngine:
         self.method: Method = jax.tree.map(partial(np.asarray, dtype=task.dtype), federation.method)
         self._tables = job_tables(task, batch, federation.private_rows is not None)
         program = partial(wave_program, task, federation, batch, readings)
-        self._programs = {one_by_one: self._jit(program(one_by_one)) for one_by_one in (False, True)}
+        self._programs = {each: devices.jit(program(each), self.light) for each in (False, True)}
         self._compiled = set[Any]()
         self._pool = ThreadPoolExecutor(self.workers)
         self.evaluate = evaluator(task, self._pool)
-
-    def _jit(self, program: Program) -> Program:
-        return devices.jit(program, self.light)
 
     def work(self, asked: Sequence[Work]) -> list[Results]:
         """Whose uploads are wanted one by one is computed apart from those who want a sum."""
