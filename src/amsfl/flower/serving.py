@@ -265,12 +265,9 @@ def telemetry(
             at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
             about = {"time": at, "event": "round", "round": record.round, "scores": scores, "steps": steps}
             return say(dumps(about | {"seconds": took, "refused": refused}))
-        parts = [
-            f"round {record.round}",
-            describe_scores(scores),
-            f"steps {' '.join(map(str, record.steps))}",
-        ]
-        parts += [f"took {took:.2f} s", f"refused {len(refused)}" if refused else ""]
+        each = " ".join(map(str, record.steps))
+        parts = [f"round {record.round}", describe_scores(scores), f"steps {each}", f"took {took:.2f} s"]
+        parts += [f"refused {len(refused)}"] if refused else []
         say("  ".join(filter(None, parts)))
 
     return hear
