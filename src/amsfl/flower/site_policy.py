@@ -114,20 +114,19 @@ def site_policy_mod(
     Returns:
         The app's reply.
     """
-    if site_policy(context).private:  # the app would not keep rows private, whatever the order says
-        with logged(context, message.metadata.message_type):
-            raise UserError(PRIVATE)
-    return obey(message, context, lambda *order: call_next(message, context))
+    return obey(message, context, lambda *order: call_next(message, context), private=False)
 
 
-def obey(message: Message, context: Context, answer: Callable[..., Message]) -> Message:
+def obey(message: Message, context: Context, answer: Callable[..., Message], private: bool = True) -> Message:
     """What all that a site does goes through: its policy, before it `answer`s and after, and its log.
 
-    `answer(arrays, task)` of an order to train; `answer()` of others.
+    `answer(arrays, task)` of an order to train; `answer()` of others. `private`: whether it can keep rows so.
     """
     what = message.metadata.message_type
     with logged(context, what) as entry:
         policy = site_policy(context)
+        if policy.private and not private:  # whatever the order says
+            raise UserError(PRIVATE)
         if what == MessageType.TRAIN:
             arrays, task = received(message, context)
             entry["task"] = {
