@@ -102,12 +102,15 @@ def serve(
     rounds, every = RoundGrid(grid, end=ends(config)), config.eval_every
     scored = evaluate and (lambda number, arrays: evaluate(number, arrays) if not number % every else None)
     train = ConfigRecord(sent(config, planner))
-    with observers(config, tell, run.get("track"), out=planner.out and Path(planner.out)) as watchers:
-        hears = [Stopper(config, planner), watchers.on_round, watch]
+    with observers(config, tell, run.get("track"), out=planner.out and Path(planner.out)) as (
+        listeners,
+        on_end,
+    ):
+        hears = [Stopper(config, planner), *listeners, watch]
         planner.stop = lambda record: any([bool(hear(record)) for hear in hears])  # type: ignore[operator]
         first = first_arrays(start)
         result = outer.start(rounds, first, config.last_round, LONGEST, train, evaluate_fn=scored)
-        watchers.on_end(planner.folder.summary if planner.folder else None)
+        on_end(planner.folder.summary if planner.folder else None)
     return result
 
 

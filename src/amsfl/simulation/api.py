@@ -18,7 +18,7 @@ from amsfl.data import Dataset, Frame
 from amsfl.data.files import is_table
 from amsfl.engines.models import Model
 from amsfl.privacy.mechanisms import check_longer
-from amsfl.record import RoundRecord, RunWriter, check_same
+from amsfl.record import RoundRecord, RunWriter, Summary, check_same
 from amsfl.settings.checks import privacy_remarks, remarks
 from amsfl.settings.custom import CustomParts, check_dataset, split_custom
 from amsfl.settings.definitions import RunConfig
@@ -32,7 +32,7 @@ from amsfl.simulation.rounds import begin, model_of, together
 from amsfl.simulation.setup import RunSetup, assemble
 from amsfl.simulation.summary import detailed_scores, summarise
 from amsfl.simulation.trial import TrialState, load_trial
-from amsfl.track import RunCallbacks, TrackerSpec, trackers_of
+from amsfl.track import TrackerSpec, trackers_of
 
 LEAST_PATIENCE, MOST_PATIENCE = 25, 100  # scored rounds without a better one that end a run on a table
 
@@ -91,8 +91,8 @@ def run(
                 writer = stack.enter_context(
                     record.create(where, provenance.manifest(setup, trial.vectors.anchor), force)
                 )
-            hooks = stack.enter_context(observers(config, watch, trackers, progress, where))
-            return _drive(setup, trial, [], writer, hooks)
+            hears = stack.enter_context(observers(config, watch, trackers, progress, where))
+            return _drive(setup, trial, [], writer, *hears)
 
 
 def setting_remarks(setup: RunSetup, place: int = 0) -> list[str]:
@@ -169,12 +169,17 @@ def resume(
             writer.end(ended, model_files(result))  # should somebody have lost or changed the model
             return result
         writer.remove_summary()
-        hooks = stack.enter_context(observers(config, watch, trackers, progress, Path(where)))
-        return _drive(setup, trial, done, writer, hooks)
+        hears = stack.enter_context(observers(config, watch, trackers, progress, Path(where)))
+        return _drive(setup, trial, done, writer, *hears)
 
 
 def _drive(
-    setup: RunSetup, trial: TrialState, done: list[RoundRecord], writer: RunWriter | None, hooks: RunCallbacks
+    setup: RunSetup,
+    trial: TrialState,
+    done: list[RoundRecord],
+    writer: RunWriter | None,
+    listeners: Sequence[Watch],
+    on_end: Callable[[Summary | None], None],
 ) -> Result:
     """Run a trial to its end; every round is recorded, and its observers hear of it, as it comes."""
     started = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done)
@@ -188,7 +193,8 @@ def _drive(
                 writer.append(fresh)
                 if stop or trial.round % setup.config.checkpoint_every == 0 or trial.status != "running":
                     writer.checkpoint(trial.checkpoint())
-            hooks.on_round(fresh)
+            for hear in listeners:
+                hear(fresh)
             if stop:
                 raise KeyboardInterrupt
     params, wall = model_of(setup, trial), time.perf_counter() - started
@@ -196,7 +202,7 @@ def _drive(
     result = Result(summary, done, params, setup, trial.best_model)
     if writer:
         writer.end(summary, model_files(result))
-    hooks.on_end(summary)
+    on_end(summary)
     return result
 
 

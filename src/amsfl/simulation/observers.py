@@ -11,9 +11,9 @@ from types import FrameType
 from typing import Any
 
 from amsfl.core.scores import shown_score
-from amsfl.record import RoundRecord
+from amsfl.record import RoundRecord, Summary
 from amsfl.settings.definitions import Training
-from amsfl.track import RunCallbacks, RunInfo, TrackerSpec, trackers_of, tracking
+from amsfl.track import RunInfo, TrackerSpec, trackers_of, tracking
 
 BAR = 20  # letters
 
@@ -33,20 +33,18 @@ def observers(
     track: TrackerSpec = None,
     wants_line: bool | None = False,
     out: Path | None = None,
-) -> Iterator[RunCallbacks]:
+) -> Iterator[tuple[list[Watch], Callable[[Summary | None], None]]]:
     """All of a run's; the caller's own callback comes last, it may stop the run."""
     with ExitStack() as stack:
         show = stack.enter_context(line(wants_line))
-        trackers = stack.enter_context(tracking(trackers_of(track), run_info(config, out)))
-
-        def hear(record: RoundRecord) -> None:
-            trackers.on_round(record)
-            if show:
-                show(share(record, config), describe(record, config))
-            if watch:
-                watch(record)
-
-        yield RunCallbacks(hear, trackers.on_end)
+        chosen = trackers_of(track)
+        trackers = stack.enter_context(tracking(chosen, run_info(config, out)))
+        listeners: list[Watch] = [trackers.on_round] if chosen else []
+        if show:
+            listeners.append(lambda record: show(share(record, config), describe(record, config)))
+        if watch:
+            listeners.append(watch)
+        yield listeners, trackers.on_end
 
 
 def in_notebook() -> bool:

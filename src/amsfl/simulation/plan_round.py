@@ -50,7 +50,7 @@ class TrialPlan(NamedTuple):
 def plan_round(setup: RunSetup, trial: TrialState) -> TrialPlan:
     """The trial's next round; moves the trial to its end, as far as that is known before it is computed."""
     plan = (_whole_cohort if setup.whole_rounds[trial.index] else _next_move)(setup, trial)
-    used, lost = ((some["client"], some["steps"]) for some in (plan.jobs, plan.dropped))
+    used, lost = (plan.jobs["client"], plan.jobs["steps"]), (plan.dropped["client"], plan.dropped["steps"])
     plan = plan._replace(spent=clock.spent(setup.costs[trial.index].accounts, used, lost))
     trial.round += 1
     trial.spent = {name: trial.spent.get(name, 0.0) + each for name, each in plan.spent.items()}
@@ -110,8 +110,9 @@ def is_over(setup: RunSetup, trial: TrialState) -> bool:
     now = trial.spent | {"rounds": trial.round, "seconds": trial.seconds[config.clock]}
     limits = {"rounds": config.last_round, "seconds": config.seconds}
     limits |= {"joules": config.joules, "megabytes": config.megabytes}
-    if any(most is not None and now.get(what, 0.0) >= most for what, most in limits.items()):
-        return True
+    for what, most in limits.items():
+        if most is not None and now.get(what, 0.0) >= most:
+            return True
     return setup.mechanism is not None and ledger.exhausted(ledger.units(trial.begun, trial.round))
 
 
