@@ -75,6 +75,7 @@ def test_sentences_for_people(call):
 def test_resume_prints_the_same_json(call):
     first = json.loads(call("run", "--data", "digits", *QUICK, "--out", "here", "--json").stdout)
     result = call("resume", "here", "--json")
+    assert "had ended before; --rounds" in result.stderr
     second = json.loads(result.stdout)
     for summary in (first, second):
         del summary["wall"], summary["files"]  # checksums are in the folder

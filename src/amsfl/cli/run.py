@@ -92,10 +92,13 @@ def resume(
     from amsfl.settings.parse import merge_settings
 
     config = simulation.make_config(merge_settings(read_manifest(folder, "run"), settings))
+    had_ended = not settings and (folder / "summary.json").exists()
     with watching(config, as_json) as watch:
         result = _interruptible(
             lambda: simulation.resume(folder, watch=watch, anyway=anyway, track=track, **settings), folder
         )
+    if had_ended:
+        say("amsfl: this run had ended before; --rounds or --seconds makes it longer.", stderr=True)
     _print(result, folder, as_json, verbose)
 
 
