@@ -254,8 +254,8 @@ def read(message: Message, sent: Sent, weight_key: str, seconds: float) -> Taken
     if not 1 <= steps <= asked:
         return f"{steps} steps were run, and {asked} were asked for"
     if said.get("train-seconds", 0.0) > seconds:
-        told = said.pop("train-seconds")
-        notes.append(f"train-seconds is {told:.3g}, and the whole reply took {seconds:.3g}")
+        claim = said.pop("train-seconds")
+        notes.append(f"train-seconds is {claim:.3g}, and the whole reply took {seconds:.3g}")
     return Taken(message, sent, change, steps, seconds, said, tuple(notes))
 
 

@@ -273,9 +273,9 @@ class AMSFL(Wrapper):
         losses = [each.said.get("held-loss", math.nan) for each in taken]
         spreads = [each.said.get("output-spread", math.nan) for each in taken]
         nothing, one = np.zeros(len(taken)), np.ones(len(taken))
-        told = {"held_loss": np.array(losses), "spread": np.array(spreads), "delta_dir": np.array(ways)}
+        further = {"held_loss": np.array(losses), "spread": np.array(spreads), "delta_dir": np.array(ways)}
         squares = np.array([norm(each.change) ** 2 for each in taken])
-        return Reading(nothing, one, np.array(kept) - 1, nothing, delta_sq=squares, **told)
+        return Reading(nothing, one, np.array(kept) - 1, nothing, delta_sq=squares, **further)
 
     def _prepare(self, taken: Sequence[Taken]) -> None:
         """Replies as the strategy inside averages them: changes of unequal steps shortened, late ones from
