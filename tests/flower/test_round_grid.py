@@ -65,7 +65,8 @@ def test_a_deadline_that_nobody_meets_ends_with_the_first() -> None:
 
 
 def test_under_a_buffer_nodes_start_again_by_themselves_with_other_minibatches() -> None:
-    """Node 0 replies five times while node 1 replies once, and every order of a round is numbered."""
+    """Node 0 replies five times while node 1 replies once, and every order of a round is numbered. What a
+    reply took counts from its own order, not from the round's first."""
     orders: list[Any] = []
 
     def noted(node: int, x: Any, config: dict[str, Any]) -> Any:
@@ -77,6 +78,9 @@ def test_under_a_buffer_nodes_start_again_by_themselves_with_other_minibatches()
     strategy.start(RoundGrid(virtual, poll=0.01, buffer=4), arrays_of(np.zeros(1)), num_rounds=3)
     assert [node for node, _, _ in orders].count(0) > 8 and len({*orders}) == len(orders)
     assert [len(each["nodes"]) for each in strategy.log] == [4, 4, 4]
+    for entry in strategy.log:
+        for node, seconds in zip(entry["nodes"], entry["seconds"], strict=True):
+            assert seconds == pytest.approx([1.0, 5.2][node - 1000], abs=0.02)
 
 
 def test_nobody_waits_for_a_node_that_has_gone() -> None:

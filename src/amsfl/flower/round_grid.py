@@ -65,7 +65,8 @@ class RoundGrid(Grid):
         self.grid, self.late, self.poll = grid, late or usual, poll or float(getattr(grid, "poll", 0.1))
         self.weight = clock.staleness("sqrt") if end is None else end.weight  # of late work, by its age
         self.quorum, self.deadline, self.buffer, self.end = quorum, deadline, buffer, end
-        self.open: dict[str, tuple[int, str]] = {}  # messages: to whom, train or evaluate
+        self.open: dict[str, tuple[int, str, float]] = {}  # messages: to whom, train or evaluate, when sent
+        self.sent: dict[str, float] = {}  # when those were whose replies are being handed on
         self.waiting: list[Message] = []  # replies that came while something else was waited for
         self.now = getattr(grid, "now", steady_time)
         self.sleep = getattr(grid, "sleep", time.sleep)
@@ -77,7 +78,7 @@ class RoundGrid(Grid):
     @property
     def busy(self) -> set[int]:
         """Nodes that have not answered yet."""
-        return {node for node, _ in self.open.values()}
+        return {node for node, *_ in self.open.values()}
 
     @property
     def overlaps(self) -> bool:
@@ -111,7 +112,7 @@ class RoundGrid(Grid):
             got, self.waiting = self.waiting, []
         while True:
             for key, reply in self._pull():
-                _, asked = self.open.pop(key)
+                _, asked, self.sent[key] = self.open.pop(key)
                 if asked == kind and (key in sent or (trains and self.late == "use")):
                     got.append(reply)
                 elif asked == MessageType.TRAIN and self.late == "use":
@@ -123,6 +124,9 @@ class RoundGrid(Grid):
             if not expected or late or spent or (arrived and end.ready(arrived, expected, now, began)):
                 got, more = got[: end.size], got[end.size :] if end.size else []
                 self.waiting += more
+                kept = {each.metadata.reply_to_message_id for each in got + self.waiting}
+                for key in self.sent.keys() - kept:
+                    del self.sent[key]
                 return got
             if end.overlap and trains:  # who has answered goes on, from the same model
                 idle = orders.keys() - self.busy
@@ -132,7 +136,8 @@ class RoundGrid(Grid):
     def _send(self, messages: list[Message]) -> set[str]:
         keys = list(self.grid.push_messages(messages)) if messages else []
         sent = {key: each.metadata for key, each in zip(keys, messages, strict=False) if key}
-        self.open |= {key: (about.dst_node_id, about.message_type) for key, about in sent.items()}
+        now = self.now()
+        self.open |= {key: (about.dst_node_id, about.message_type, now) for key, about in sent.items()}
         return {*sent}
 
     def _pull(self) -> Iterable[tuple[str, Message]]:
@@ -146,7 +151,7 @@ class RoundGrid(Grid):
 
     def _expected(self, kind: str) -> int:
         """How many are at work and connected: nobody waits for the others."""
-        some = [node for node, asked in self.open.values() if asked == kind]
+        some = [node for node, asked, _ in self.open.values() if asked == kind]
         if some and self.now() - self._looked >= LOOK_AROUND:
             self._connected, self._looked = set(map(int, self.grid.get_node_ids())), self.now()
         return sum(node in self._connected for node in some)

@@ -108,6 +108,7 @@ class AMSFL(Wrapper):
         self.num_rounds: int | None = None
         self.scale, self.overhead, self.longest = 1.0, 0.0, 0.0
         self.sent: dict[str, Sent] = {}
+        self.pushed: dict[str, float] = {}  # when each order left, where the grid knows
         self.run = uuid.uuid4().hex[:16]  # its name: the same when a killed server goes on
         self.failures = 0  # rounds in a row without a reply that could be used
         self.private_steps, self.spent = 0, set[int]()  # of a node in a run; nodes whose epsilon is spent
@@ -127,6 +128,7 @@ class AMSFL(Wrapper):
     ) -> Iterable[Message]:
         """Plan: to each node how many steps, at which rate, from where."""
         self.now, self.weight = getattr(grid, "now", steady_time), getattr(grid, "weight", sqrt)
+        self.pushed = grid.sent if isinstance(grid, RoundGrid) else {}
         self.began = self.now() - self.elapsed if math.isnan(self.began) else self.began
         if self.longest:  # polling, averaging, evaluation: what a round takes besides its slowest node
             spent = max(self.now() - self.sent[str(self.round)].at - self.longest, 0.0)
@@ -231,6 +233,7 @@ class AMSFL(Wrapper):
                 why = "a reply to no round that is remembered" if sent is None else "a second reply"
                 self._refuse(node, why)
                 continue
+            sent = sent._replace(at=self.pushed.get(key, sent.at))  # of an order that was repeated, later
             self.log[-1]["up"] += sum(map(size_of, message.content.array_records.values()))
             seconds = min(max(about.created_at - sent.at, 1e-6), max(self.now() - sent.at, 1e-6))
             said = read(message, sent, self.weight_key, seconds)
