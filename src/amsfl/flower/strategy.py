@@ -403,6 +403,7 @@ class AMSFL(Wrapper):
         refused = [{"client": order.get(node), "reason": why} for node, why in entry["refused"].items()]
         kept = {key: entry[key] for key in ("verdict", "passes", "held_loss", "notes") if key in entry}
         plan = {"refused": refused, "client_seconds": entry["seconds"], "step_seconds": entry["step_seconds"]}
+        plan["asked"] = [order[node] for node in entry["steps"]]
         return RoundRecord(
             number,
             dict(self.totals),
