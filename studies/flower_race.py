@@ -44,7 +44,7 @@ FIVE = {"min_available_nodes": 5, "fraction_evaluate": 0.0}
 THREE = FIVE | {"min_available_nodes": 3, "min_train_nodes": 3}  # others may be gone
 STRIKE, AWAY = 5, 30.0  # the round after which something happens; seconds that it lasts
 
-equal = Policy("1.28 s", lambda task, _: as_plan(task, np.clip(1.28 // task.step, 1, 64).astype(int)))
+equal = Policy("1.28 s", lambda task, _: as_plan(task, np.clip(1.28 // task.step_seconds, 1, 64).astype(int)))
 ARMS: dict[str, tuple[Callable[..., Strategy], dict[str, Any]]] = {
     "amsfl": (lambda: AMSFL(lr=LR, **FIVE), {}),
     "amsfl, stock replies": (lambda: AMSFL(lr=LR, **FIVE), {"tell": False}),
