@@ -229,7 +229,8 @@ def show(path: Path) -> None:
         seconds = part.set_index("run")["seconds"]
         others = seconds[~seconds.index.str.contains("amsfl")].fillna(math.inf)
         if "amsfl" in seconds and len(others):
-            best, middle = others.min() / seconds["amsfl"], others.quantile(0.5) / seconds["amsfl"]
+            inner = others.sort_values().iloc[(len(others) - 1) // 2 : len(others) // 2 + 1]
+            best, middle = others.min() / seconds["amsfl"], inner.mean() / seconds["amsfl"]
             print(f"to {target}, seed {seed}: rivals / amsfl: {best:.2f} (best), {middle:.2f} (middle)")
 
 
