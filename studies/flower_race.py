@@ -3,7 +3,6 @@
     python studies/flower_race.py                     # three seeds of the race, then all that may break
     python studies/flower_race.py --seeds 0 --arms amsfl,fedavg-20 --seconds 20 --faults ""
     python studies/flower_race.py --seeds ""          # only the tables of the rows that are there
-
 A SuperLink and five `amsfl supernode` stay up for the whole study. Each run appends a row of JSON to
 results/flower_race/rows.jsonl, and what is there is not run again. Seconds are those since `strategy.start`.
 """
@@ -229,8 +228,8 @@ def show(path: Path) -> None:
         seconds = part.set_index("run")["seconds"]
         others = seconds[~seconds.index.str.contains("amsfl")].fillna(math.inf)
         if "amsfl" in seconds and len(others):
-            inner = others.sort_values().iloc[(len(others) - 1) // 2 : len(others) // 2 + 1]
-            best, middle = others.min() / seconds["amsfl"], inner.mean() / seconds["amsfl"]
+            inner = others.sort_values().iloc[(len(others) - 1) // 2 : len(others) // 2 + 1].mean()
+            best, middle = others.min() / seconds["amsfl"], inner / seconds["amsfl"]
             print(f"to {target}, seed {seed}: rivals / amsfl: {best:.2f} (best), {middle:.2f} (middle)")
 
 

@@ -220,7 +220,7 @@ def table(rows: Sequence[Row]) -> str:
     for name in dict.fromkeys(row["name"] for row in rows):
         own = [row for row in rows if row["name"] == name]
         away = np.array([row["amsfl"] - row["network"] for row in own])
-        error = f" ± {100 * away.std(ddof=1) / len(own) ** 0.5:.1f}" if len(own) > 1 else ""
+        error = f"±{100 * away.std(ddof=1) / len(own) ** 0.5:.1f}" if len(own) > 1 else ""
         level += away.mean() >= -POINT
         if max(abs(row["amsfl"] - row["printed"]) for row in own) > 1e-4:  # six digits are printed
             false.add(name)
