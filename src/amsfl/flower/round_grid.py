@@ -66,7 +66,7 @@ class RoundGrid(Grid):
         self.weight = clock.staleness("sqrt") if end is None else end.weight  # of late work, by its age
         self.quorum, self.deadline, self.buffer, self.end = quorum, deadline, buffer, end
         self.open: dict[str, tuple[int, str, float]] = {}  # messages: to whom, train or evaluate, when sent
-        self.sent: dict[str, float] = {}  # when those were whose replies are being handed on
+        self.pushed: dict[str, float] = {}  # when orders left whose replies are handed on or wait
         self.waiting: list[Message] = []  # replies that came while something else was waited for
         self.now = getattr(grid, "now", steady_time)
         self.sleep = getattr(grid, "sleep", time.sleep)
@@ -112,7 +112,7 @@ class RoundGrid(Grid):
             got, self.waiting = self.waiting, []
         while True:
             for key, reply in self._pull():
-                _, asked, self.sent[key] = self.open.pop(key)
+                _, asked, self.pushed[key] = self.open.pop(key)
                 if asked == kind and (key in sent or (trains and self.late == "use")):
                     got.append(reply)
                 elif asked == MessageType.TRAIN and self.late == "use":
@@ -125,8 +125,8 @@ class RoundGrid(Grid):
                 got, more = got[: end.size], got[end.size :] if end.size else []
                 self.waiting += more
                 kept = {each.metadata.reply_to_message_id for each in got + self.waiting}
-                for key in self.sent.keys() - kept:
-                    del self.sent[key]
+                for key in self.pushed.keys() - kept:
+                    del self.pushed[key]
                 return got
             if end.overlap and trains:  # who has answered goes on, from the same model
                 idle = orders.keys() - self.busy

@@ -128,7 +128,7 @@ class AMSFL(Wrapper):
     ) -> Iterable[Message]:
         """Plan: to each node how many steps, at which rate, from where."""
         self.now, self.weight = getattr(grid, "now", steady_time), getattr(grid, "weight", sqrt)
-        self.pushed = grid.sent if isinstance(grid, RoundGrid) else {}
+        self.pushed = grid.pushed if isinstance(grid, RoundGrid) else {}
         self.began = self.now() - self.elapsed if math.isnan(self.began) else self.began
         if self.longest:  # polling, averaging, evaluation: what a round takes besides its slowest node
             spent = max(self.now() - self.sent[str(self.round)].at - self.longest, 0.0)
