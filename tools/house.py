@@ -21,24 +21,30 @@ LONG, MANY = 250, 7
 TESTS = "processor seconds of the README's test command"
 BESIDE = ("studies", "benchmarks", "tools", "examples")
 RECORDS = ("NamedTuple", "BaseModel", "TypedDict")
-# In a process of its own, so that another checkout can be measured: a run that compiles, then one whose third
-# round is watched. Prints every function of the package that was called in it, and its file.
+# In a process of its own, so that another checkout can be measured: a run that compiles, then one whose first
+# round from the third on in which jax traces nothing is watched (how a client steps is traced once, not passed
+# in every round). Prints every function of the package that was called in it, and its file.
 ROUND = """
 import pathlib, sys, threading
-import amsfl
+import amsfl, jax
 method, engine = sys.argv[1:]
-settings = dict(method=method, data="digits", engine=engine, seed=1, progress=False, rounds=4)
+settings = dict(method=method, data="digits", engine=engine, seed=1, progress=False, rounds=12)
 amsfl.run(**settings)
-called, finished = set(), []
+called, traced, rounds = set(), [], []
 def profile(frame, event, argument):
-    if event == "call" and len(finished) == 2:
+    if event == "call":
         called.add((frame.f_code.co_filename, frame.f_code.co_qualname))
+def watch(record):
+    rounds.append(set() if traced else set(called))
+    called.clear(), traced.clear()
+jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: "trace" in name and traced.append(name))
 threading.setprofile(profile)
 sys.setprofile(profile)
-amsfl.run(watch=finished.append, **settings)
+amsfl.run(watch=watch, **settings)
 sys.setprofile(None)
 home = str(pathlib.Path(amsfl.__file__).parent)
-print("\\n".join(f"{file[len(home) + 1:]} {name}" for file, name in sorted(called) if file.startswith(home)))
+calls = next(filter(None, rounds[2:]))
+print("\\n".join(f"{file[len(home) + 1:]} {name}" for file, name in sorted(calls) if file.startswith(home)))
 """
 
 
