@@ -90,7 +90,7 @@ def test_a_federation_is_the_simulation_s(name: str) -> None:
     wanted = amsfl.run(**SETTINGS | own, details="", progress=False)
     real = {key: value for key, value in (SETTINGS | own).items() if key not in ("engine", "partition")}
     grid = InProcessGrid(jax_client(shard), NODES)
-    result = serve(grid, real | {"held_back": 0.0}, SOFTMAX.start(0), say=lambda line: None)
+    result = serve(grid, real | {"held_back": 0.0}, SOFTMAX.start(0), watch=lambda record: None)
     np.testing.assert_allclose(result.arrays[NAME].numpy(), flat(wanted), rtol=1e-3, atol=2e-5)
 
 
@@ -379,7 +379,7 @@ def test_torch_clients_learn_the_digits() -> None:
 
     settings = {"clients": 3, "rounds": 8, "lr": 0.5, "evaluate_clients": 1, "target": 0.9}
     result = serve(
-        InProcessGrid(torch_client(linear, own, own), NODES), settings, linear, say=lambda line: None
+        InProcessGrid(torch_client(linear, own, own), NODES), settings, linear, watch=lambda record: None
     )
     scores = [each["accuracy"] for each in result.evaluate_metrics_clientapp.values()]
     assert scores[-1] >= 0.9 and len(scores) < 8  # the target ended it

@@ -125,15 +125,6 @@ def test_flower_has_every_function_that_is_patched(module: str, name: str) -> No
     assert hasattr(import_module(module), name)
 
 
-def test_patches_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    grid = import_module(internals.GRID)
-    before = grid.pull_objects
-    monkeypatch.setenv("AMSFL_FLOWER_PATCHES", "off")
-    internals.patch_grid(1.0)
-    internals.patch_supernode(lambda seconds: None, lambda push, **more: None)
-    assert grid.pull_objects is before
-
-
 def test_a_message_wakes_the_pool_and_its_end_wakes_the_node(kept: Any) -> None:
     kept.done.set()
     began = time.monotonic()
@@ -304,10 +295,9 @@ def test_the_secret_is_read_once_and_is_no_file() -> None:
 
 def test_a_part_of_a_message_that_is_on_its_way_is_asked_for_again_soon() -> None:
     """Flower announces a message before its parts are there, and would sleep a second for the first."""
-    from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUnavailableError
+    from flwr.supercore.inflatable.inflatable_utils import ObjectUnavailableError
 
-    http_grid, loop = import_module(internals.GRID), import_module(internals.SUPERNODE_LOOP)
-    for module in (http_grid, loop):
+    for module in map(import_module, (internals.GRID, internals.SUPERNODE_LOOP)):
         internals.retry_soon(module)
         once = module.pull_objects  # type: ignore[attr-defined]
         internals.retry_soon(module)
@@ -322,11 +312,3 @@ def test_a_part_of_a_message_that_is_on_its_way_is_asked_for_again_soon() -> Non
 
         assert once(["a", "b"], pull) == {"a": b"a", "b": b"b"} and tries == {"a": 3, "b": 3}
         assert once.keywords["initial_backoff"] < 0.1  # type: ignore[attr-defined]
-
-    def never(key: str) -> bytes:
-        raise ObjectUnavailableError(key)
-
-    internals.retry_soon(http_grid, 0.1)
-    with pytest.raises(ObjectPullError, match="timeout"):  # its sender died
-        http_grid.pull_objects(["a"], never)
-    internals.retry_soon(http_grid)

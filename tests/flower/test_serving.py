@@ -1,6 +1,5 @@
 """Runs by settings: server_app, what a run leaves, when it stops, and mistakes in a sentence."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ def scored(values: Any = SCORES, name: str = "accuracy") -> Any:
 
 def run(settings: dict[str, Any], evaluate: Any = None, **more: Any) -> list[Any]:
     rounds: list[Any] = []
-    more.setdefault("say", lambda line: None)
     serve(
         InProcessGrid(CLIENT, NODES),
         SETTINGS | settings,
@@ -93,7 +91,7 @@ def test_a_resumed_run_may_be_longer_and_is_otherwise_the_one_that_began(tmp_pat
     run(out | {"rounds": 2, "lr": 0.25})
     settings = {"resume": True, "rounds": 4, **out}
     rounds: list[Any] = []
-    serve(InProcessGrid(CLIENT, NODES), settings, START, say=lambda line: None, watch=rounds.append)
+    serve(InProcessGrid(CLIENT, NODES), settings, START, watch=rounds.append)
     assert [each.round for each in rounds] == [3, 4] and rounds[0].lr == 0.25
     with pytest.raises(UserError, match="lr"):
         serve(InProcessGrid(CLIENT, NODES), settings | {"lr": 0.5}, START)
@@ -105,12 +103,12 @@ def test_a_strategy_of_flower_s_in_place_of_a_method() -> None:
     assert len(run({"method": "amsfl"}, strategy=FedMedian())) == 6
 
 
-def test_lines_are_text_or_json() -> None:
-    said: list[str] = []
-    run({"rounds": 1}, scored(), say=said.append)
-    assert said[0].startswith("round 1  accuracy 0.2000") and "steps 1 1" in said[0]
-    run({"rounds": 1, "log": "json"}, scored(), say=said.append)
-    assert json.loads(said[1])["steps"] == {"1000": 1, "1001": 1}
+def test_a_round_is_a_line_unless_somebody_watches(capsys: Any) -> None:
+    run({"rounds": 1}, scored())
+    assert not capsys.readouterr().out
+    serve(InProcessGrid(CLIENT, NODES), SETTINGS | {"rounds": 1}, START, evaluate=scored())
+    line = capsys.readouterr().out
+    assert line.startswith("round 1  accuracy 0.2000") and "steps 1 1" in line
 
 
 MISTAKES = {
@@ -121,7 +119,6 @@ MISTAKES = {
     "an option of another": ({"options": {"mu": 1.0}}, "mu"),
     "whole clients": ({"privacy": "client", "epsilon": 2.0}, "DifferentialPrivacyServerSide"),
     "groups": ({"round_end": "groups"}, "simulations only"),
-    "a way to print": ({"log": "loud"}, "text"),
 }
 
 
@@ -138,7 +135,7 @@ def test_a_run_config_goes_over_the_app_s_own_settings() -> None:
     )
     assert found == {"rounds": 7, "lr": 0.1, "held_back": 0.2, "options": {"mu": 0.5}}
     app = server_app(start=START, **SETTINGS)
-    grid, config = InProcessGrid(CLIENT, NODES), {"rounds": 1, "log": "json"}
+    grid, config = InProcessGrid(CLIENT, NODES), {"rounds": 1}
     app(grid=grid, context=Context(1, 1, {}, RecordDict(), config))
     assert grid.answered == 2
 

@@ -407,7 +407,7 @@ def test_a_private_federation_counts_stops_a_site_and_goes_on_where_it_was(tmp_p
     given = {"clients": 3, "batch": 32, "lr": 0.5, "method": "fedavg", "steps": 4, "rounds": 4}
     given |= {"epsilon": 4.0, "noise": 3.0, "out": str(tmp_path / "run")}
     grid, start = InProcessGrid(jax_client(shard), nodes), np.zeros(650, np.float32)
-    result = serve(grid, given, start, say=lambda line: None)
+    result = serve(grid, given, start, watch=lambda record: None)
     found = read_run(tmp_path / "run")
     assert len(found.rounds[0].cohort) == 3 and len(found.rounds) == 4
     assert np.isfinite(result.arrays[NAME].numpy()).all() and found.summary is not None
@@ -418,7 +418,7 @@ def test_a_private_federation_counts_stops_a_site_and_goes_on_where_it_was(tmp_p
         site_ = Exposure(sampling.share(sampling.chance(32, len(PARTS[place]))), 3.0, 1e-5)
         assert found.summary.epsilon[str(node)] >= epsilon(site_, entry["steps"]) * 0.999
     longer = {"rounds": 6, "out": given["out"], "resume": True}
-    serve(grid, longer, start, say=lambda line: None)
+    serve(grid, longer, start, watch=lambda record: None)
     after = read_sealed(tmp_path / "sites" / "privacy-0.json", "")
     assert sum(entry["steps"] for entry in after.values()) == 24
     assert len(read_run(tmp_path / "run").rounds) == 6

@@ -124,7 +124,7 @@ def in_process(settings: dict[str, Any]) -> dict[str, float]:
     run = {"clients": 3, "rounds": 5, "batch": 16, "seed": 3} | settings
     score = evaluator(logits, *digits.evals["holdout"])
     rounds: list[Any] = []
-    result = serve(grid, run, softmax.start(3), evaluate=score, say=lambda line: None, watch=rounds.append)
+    result = serve(grid, run, softmax.start(3), evaluate=score, watch=rounds.append)
     scores = result.evaluate_metrics_serverapp[5]
     return {
         "score": scores["accuracy"],

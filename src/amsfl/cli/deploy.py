@@ -47,7 +47,6 @@ def deploy(
     resume: Annotated[bool, Parameter(help="continue from the folder's last round"), flags.RARE] = False,
     force: Annotated[bool, Parameter(help="replace a run that the folder holds"), flags.RARE] = False,
     track: Annotated[Track, flags.RARE] = "",
-    log: Annotated[str, Parameter(help="how rounds are printed: text or json"), flags.RARE] = "text",
     metrics_port: Annotated[
         int,
         Parameter(
@@ -67,7 +66,7 @@ def deploy(
     from amsfl.flower.deploy import run_app, write_project
     from amsfl.flower.internals import pairs
 
-    asked = {**settings, "resume": resume, "force": force, "log": log, "metrics_port": metrics_port}
+    asked = {**settings, "resume": resume, "force": force, "metrics_port": metrics_port}
     asked |= {"track": track, "slowdowns": slowdowns, "step_seconds": step_seconds}
     own_app = table is not None and table.is_dir() and (table / "pyproject.toml").is_file()
     if table is not None and not own_app:
@@ -137,11 +136,10 @@ def supernode(
         raise UserError("--insecure means without TLS; leave it or --root-certificates out.")
     if check is not None:
         from amsfl.flower.internals import pairs
-        from amsfl.flower.site_check import NodeSettings
         from amsfl.flower.site_check import check as look
 
-        site = NodeSettings(superlink, root_certificates, auth_supernode_private_key, pairs(node_config))
-        raise SystemExit(0 if look(site, check, say) else 1)
+        site = (superlink, root_certificates, auth_supernode_private_key, pairs(node_config))
+        raise SystemExit(0 if look(check, say, *site) else 1)
     from amsfl.flower.supernode import main
 
     given = {

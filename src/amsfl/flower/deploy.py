@@ -21,7 +21,6 @@ KEYS: dict[str, Any] = {  # of the run-config beside settings: Flower overrides 
     "out": "",
     "resume": False,
     "force": False,
-    "log": "text",
     "metrics-port": 0,
     "track": "",
     "slowdowns": "",

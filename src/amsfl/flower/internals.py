@@ -4,15 +4,12 @@ Flower's internals change from one minor version to the next. `NAMES` lists each
 where it is; a test asks for every one of them, so that a new version either has them all or fails there.
 They are imported when first used: a client's process should import no more than it needs.
 
-The patches make short rounds short and keep a SuperNode from getting stuck. AMSFL_FLOWER_PATCHES=off leaves
-Flower as it is.
+The patches make short rounds short and keep a SuperNode from getting stuck.
 """
 
-import os
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 NAMES = {
@@ -61,30 +58,21 @@ def pairs(text: str) -> dict[str, Any]:
     return dict(parse([text])) if text else {}
 
 
-def patches_on() -> bool:
-    """Whether Flower may be patched, by the environment's AMSFL_FLOWER_PATCHES."""
-    return os.environ.get("AMSFL_FLOWER_PATCHES", "on").lower() not in ("off", "0", "no")
-
-
-def retry_soon(module: ModuleType, at_most: float | None = None) -> None:
+def retry_soon(module: Any) -> None:
     """Let a module of Flower's that fetches messages ask again soon for a part that is still on its way.
 
     Flower announces a message first and sends its parts after that. Whoever looks in between sleeps a second,
-    then two, then four, which was most of a short round. `at_most` seconds in all: a sender that has died
-    never sends the rest.
+    then two, then four, which was most of a short round.
     """
-    fetch = getattr(module, "pull_objects")  # noqa: B009  (a name that the module only imports)
+    fetch = module.pull_objects
     fetch = fetch.func if isinstance(fetch, partial) else fetch
-    soon = partial(
-        fetch, initial_backoff=FIRST_RETRY, backoff_cap=LONGEST_RETRY, max_tries_per_object=RETRIES
-    )
-    setattr(module, "pull_objects", partial(soon, max_time=at_most) if at_most else soon)  # noqa: B010
+    how = {"initial_backoff": FIRST_RETRY, "backoff_cap": LONGEST_RETRY, "max_tries_per_object": RETRIES}
+    module.pull_objects = partial(fetch, **how)
 
 
-def patch_grid(at_most: float | None = None) -> None:
+def patch_grid() -> None:
     """The server's side of `retry_soon`."""
-    if patches_on():
-        retry_soon(import_module(GRID), at_most)
+    retry_soon(import_module(GRID))
 
 
 def patch_supernode(sleep: Callable[[float], None], deliver: Callable[..., None]) -> None:
@@ -92,8 +80,6 @@ def patch_supernode(sleep: Callable[[float], None], deliver: Callable[..., None]
 
     `deliver` gets Flower's own function as `push` and is called with its arguments.
     """
-    if not patches_on():
-        return
     loop: Any = import_module(SUPERNODE_LOOP)
     retry_soon(loop)
     loop.time = type("Clock", (), {"sleep": staticmethod(sleep)})

@@ -1,10 +1,9 @@
 """ServerApps by settings: `server_app(start=Net, method="amsfl", rounds=30)`, and the methods that they
 name."""
 
-import time
 from collections.abc import Callable, Mapping
-from json import dumps
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context
@@ -25,7 +24,7 @@ from amsfl.settings.definitions import ServeConfig
 from amsfl.settings.parse import merge_settings, serve_config
 from amsfl.simulation.observers import observers
 
-RUN = ("out", "resume", "force", "log", "metrics_port", "track")  # asked of one start; no settings of the run
+RUN = ("out", "resume", "force", "metrics_port", "track")  # asked of one start; no settings of the run
 DEALT = {
     "label",
     "client_column",
@@ -52,8 +51,8 @@ def server_app(
         evaluate: `evaluate(round, arrays)` scores a model on the server, as `evaluate_fn` of Flower's
             `Strategy.start` does; accuracy, loss and so on go by `score` and `target`.
         **settings: Those of docs/settings.md that real clients have. Besides `out` (the record folder),
-            `resume`, `force`, `track` (docs/trackers.md), `log` ("json") and `metrics_port`. The same keys in
-            Flower's run-config win.
+            `resume`, `force`, `track` (docs/trackers.md) and `metrics_port`. The same keys in Flower's
+            run-config win.
 
     Returns:
         The app that a pyproject.toml names as `serverapp`.
@@ -74,8 +73,7 @@ def serve(
     strategy: Strategy | None = None,
     evaluate: EvaluateFn | None = None,
     network: NetworkDescription | None = None,
-    say: Callable[[str], None] = lambda line: print(line, flush=True),
-    watch: Callable[[RoundRecord], None] = lambda record: None,
+    watch: Callable[[RoundRecord], Any] | None = None,
 ) -> Result:
     """Run one federation to its end.
 
@@ -86,8 +84,7 @@ def serve(
         strategy: As in server_app.
         evaluate: As in server_app.
         network: What the server itself knows of the network, for the model's files.
-        say: Prints a line a round.
-        watch: Called with every round's record.
+        watch: Called with every round's record, and ends the run by a True; prints a line, if left out.
 
     Returns:
         Flower's.
@@ -98,16 +95,15 @@ def serve(
     planner = next(each for each in chain(outer) if isinstance(each, AMSFL))
     planner.config, planner.network, planner.out = config, network, run.get("out")
     planner.resume, planner.force = bool(run.get("resume")), bool(run.get("force"))
-    tell = telemetry(planner, str(run.get("log", "text")), int(run.get("metrics_port", 0)), say)
     rounds, every = RoundGrid(grid, end=ends(config)), config.eval_every
     scored = evaluate and (lambda number, arrays: evaluate(number, arrays) if not number % every else None)
     train = ConfigRecord(sent(config, planner))
-    with observers(config, tell, run.get("track"), out=planner.out and Path(planner.out)) as (
-        listeners,
-        on_end,
-    ):
-        hears = [Stopper(config, planner), *listeners, watch]
-        planner.stop = lambda record: any([bool(hear(record)) for hear in hears])  # type: ignore[operator]
+    hears: list[Callable[[RoundRecord], Any]] = [stopper(config, planner), watch or print_round]
+    hears += [prometheus(int(run["metrics_port"]))] if run.get("metrics_port") else []
+    out = planner.out and Path(planner.out)
+    with observers(config, None, run.get("track"), out=out) as (listeners, on_end):
+        hears += listeners
+        planner.stop = lambda record: any([bool(hear(record)) for hear in hears])
         first = first_arrays(start)
         result = outer.start(rounds, first, config.last_round, LONGEST, train, evaluate_fn=scored)
         on_end(planner.folder.summary if planner.folder else None)
@@ -228,52 +224,28 @@ def first_arrays(start: Any) -> ArrayRecord:
     return one_array(first)
 
 
-class Stopper:
-    """Ends a run at its target, or where scored rounds bring no better one."""
+def stopper(config: ServeConfig, planner: AMSFL) -> Callable[[RoundRecord], bool]:
+    """Whether a run ends with a round: at its target, or where scored rounds bring no better one."""
+    stand: Any = SimpleNamespace(round=0, best_score=None, best_round=0, stale=0)
 
-    def __init__(self, config: ServeConfig, planner: AMSFL):
-        self.config, self.planner, self.round = config, planner, 0
-        self.best_score: float | None = None
-        self.best_round = self.stale = 0
+    def over(record: RoundRecord) -> bool:
+        goes_on = not stand.round and planner.folder is not None
+        for each in planner.folder.rounds if goes_on and planner.folder else [record]:
+            scores, stand.round = deciding_split(each.metrics), each.round
+            score = shown_score(config.score, scores)
+            met = bool(score and score.met(scores, config.target)) and config.stop_at_target
+            ends = judge_round(stand, worth(scores, score), config.stop_after) or met
+        return ends
 
-    def __call__(self, record: RoundRecord) -> bool:
-        if not self.round and self.planner.folder is not None:  # of a run that goes on
-            for before in self.planner.folder.rounds[:-1]:
-                self.judge(before)
-        return self.judge(record)
-
-    def judge(self, record: RoundRecord) -> bool:
-        config, scores = self.config, deciding_split(record.metrics)
-        self.round = record.round
-        score = shown_score(config.score, scores)
-        met = bool(score and score.met(scores, config.target)) and config.stop_at_target
-        return judge_round(self, worth(scores, score), config.stop_after) or met
+    return over
 
 
-def telemetry(
-    planner: AMSFL, log: str, port: int, say: Callable[[str], None]
-) -> Callable[[RoundRecord], None]:
-    """Says every round: a line of text or of JSON, and numbers for Prometheus on loopback."""
-    if log not in ("text", "json"):
-        raise UserError(f"log is {log!r}; it may be 'text' or 'json'.")
-    count = prometheus(port) if port else lambda record: None
-
-    def hear(record: RoundRecord) -> None:
-        count(record)
-        scores, refused = deciding_split(record.metrics), record.plan["refused"]
-        took = record.round_seconds["makespan"]
-        if log == "json":
-            nodes = [*planner.nodes.each]
-            steps = {str(nodes[who]): taken for who, taken in zip(record.cohort, record.steps, strict=True)}
-            at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-            about = {"time": at, "event": "round", "round": record.round, "scores": scores, "steps": steps}
-            return say(dumps(about | {"seconds": took, "refused": refused}))
-        each = " ".join(map(str, record.steps))
-        parts = [f"round {record.round}", describe_scores(scores), f"steps {each}", f"took {took:.2f} s"]
-        parts += [f"refused {len(refused)}"] if refused else []
-        say("  ".join(filter(None, parts)))
-
-    return hear
+def print_round(record: RoundRecord) -> None:
+    refused = record.plan["refused"]
+    parts = [f"round {record.round}", describe_scores(deciding_split(record.metrics))]
+    parts += [f"steps {' '.join(map(str, record.steps))}", f"took {record.round_seconds['makespan']:.2f} s"]
+    parts += [f"refused {len(refused)}"] if refused else []
+    print("  ".join(filter(None, parts)), flush=True)
 
 
 def prometheus(port: int) -> Callable[[RoundRecord], None]:

@@ -36,7 +36,6 @@ MOST = 2  # runs whose workers are kept at the same time
 TIDY = 10.0  # seconds between two looks at who is idle
 IDLE = 600.0  # seconds without a message after which a worker is ended
 FETCH = 120.0  # seconds in which a worker has its message from the SuperNode beside it, imports included
-UNPATCHED_POLL = 0.5  # seconds between two looks for a task where Flower's loop does not announce them
 
 
 def main(arguments: Sequence[str], poll: float = POLL) -> None:
@@ -205,9 +204,8 @@ class WorkerPool:
     def run(self) -> None:
         """Until the SuperNode ends."""
         acquire = task_source(self.address, self.secret)
-        pause = TIDY if internals.patches_on() else UNPATCHED_POLL
         while not self.closed:
-            if not self.message.wait(pause):
+            if not self.message.wait(TIDY):
                 self.tidy()
             self.message.clear()
             self.take_all(acquire)
