@@ -22,8 +22,8 @@ TESTS = "processor seconds of the README's test command"
 BESIDE = ("studies", "benchmarks", "tools", "examples")
 RECORDS = ("NamedTuple", "BaseModel", "TypedDict")
 # In a process of its own, so that another checkout can be measured: a run that compiles, then one whose first
-# round from the third on in which jax traces nothing is watched (how a client steps is traced once, not passed
-# in every round). Prints every function of the package that was called in it, and its file.
+# round from the third on in which jax traces nothing is watched (how a client steps is traced once, not
+# passed in every round). Prints every function of the package that was called in it, and its file.
 ROUND = """
 import pathlib, sys, threading
 import amsfl, jax
@@ -37,7 +37,10 @@ def profile(frame, event, argument):
 def watch(record):
     rounds.append(set() if traced else set(called))
     called.clear(), traced.clear()
-jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: "trace" in name and traced.append(name))
+def note(name, *_, **__):
+    if "trace" in name:
+        traced.append(name)
+jax.monitoring.register_event_duration_secs_listener(note)
 threading.setprofile(profile)
 sys.setprofile(profile)
 amsfl.run(watch=watch, **settings)

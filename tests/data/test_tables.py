@@ -371,6 +371,13 @@ def test_identifiers_are_found_by_their_values() -> None:
     assert "'rownames' alone says label" in " ".join(describe(chosen))  # its order is the label's
 
 
+@pytest.mark.parametrize(("rows", "out"), [(30, ()), (50, ("name",))])
+def test_names_of_rows_are_no_words_in_a_small_table_either(rows: int, out: tuple[str, ...]) -> None:
+    table = {"name": [f"N{i}" for i in range(rows)], "v": [i % 7 + 0.5 for i in range(rows)]}
+    data = load_table(table | {"label": ["x", "y"] * (rows // 2)}, seed=0)
+    assert tuple(data.recipe.left_out) == out
+
+
 @pytest.mark.parametrize(
     ("name", "values", "out"),
     [

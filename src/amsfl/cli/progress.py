@@ -176,7 +176,8 @@ def _score(found: Standing) -> str:
     interval = score_interval(found.score, found.value, found.rows)
     of = of if interval is None else f"95% interval {interval[0]:.3f} to {interval[1]:.3f}, {of}"
     beside = "chance" if found.score.ranks else f"always predicting {found.predicted}"
-    return f"{found.score.heading} {found.value:.4g} ({of}), beside {found.base:.4g} of {beside}."
+    base = round(found.base, 4) + 0.0  # the mean's R² is 0 but for rounding
+    return f"{found.score.heading} {found.value:.4g} ({of}), beside {base:.4g} of {beside}."
 
 
 def _wrong(summary: Summary, found: Standing | None, made: Manifest, remarks: int) -> str:

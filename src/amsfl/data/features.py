@@ -19,7 +19,7 @@ MOST_WORDS = 64  # of a column, the commonest: each gets a feature
 ROUNDING = 16 * np.finfo(np.float64).eps  # of the largest value: sums of equal values may differ by it
 FAR = 10.0  # standard deviations beyond which a value is cut off: one typo must not own the gradient
 DIFFERENT = 0.9  # share of different words from which a column of more than MOST_WORDS names its rows
-NUMBERED = 30  # different whole numbers from which a column that has no number twice names its rows
+NUMBERED = 30  # different cells from which a column that has no whole number or word twice names its rows
 NAMED_ID = re.compile(r"(^|[_\W])(id|uuid|guid|nr)$|^(id|unnamed)([_\W]|$)|(?-i:[a-z]I[dD])$", re.I)
 CODE = re.compile(r"-(9{2,}|1)$|9{3,}$")  # -999 and the like, which mean a gap in many files
 ENOUGH, OTHER_SCALE = 10, 8.0  # rows, and how many times as large: another scale
@@ -83,7 +83,8 @@ def _why_left_out(column: ColumnRecipe, cells: pd.Series) -> str:
         return ""
     if column.read == "words":
         different = present.nunique()
-        if different > MOST_WORDS and different > (0.5 if named else DIFFERENT) * count:
+        many = different > MOST_WORDS and different > (0.5 if named else DIFFERENT) * count
+        if many or different == count > NUMBERED:
             return f"it looks like an identifier or free text: {different:,} different cells"
         return ""
     if count <= (2 if named else NUMBERED) or (present != np.floor(present)).any():
