@@ -5,6 +5,7 @@ What happens before training is real; training itself is left out, since it comp
 
 import json
 import signal
+import sys
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -12,7 +13,9 @@ import pytest
 from command_line import CliRunner
 from federation_small import python
 
+from amsfl import cli
 from amsfl.cli.app import app
+from amsfl.cli.output import sentences
 from amsfl.data import load
 
 SECONDS = 20  # of the processor: nothing that is refused may take longer
@@ -149,3 +152,54 @@ def test_an_ascii_terminal(tmp_path, monkeypatch):
     assert shown.returncode == 0 and "\\xc5" in shown.stdout and shown.stderr == ""
     done = python("-c", start, "methods", cwd=tmp_path)
     assert done.returncode == 0 and done.stderr == "", done.stderr
+
+
+@pytest.mark.parametrize("trouble", [MemoryError(), RuntimeError("can't start new thread")])
+def test_no_memory_is_a_sentence(trouble: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit), sentences():
+        raise trouble
+    said = capsys.readouterr().err
+    assert said.startswith("amsfl: ") and "memory" in said and said.count("\n") == 1
+
+
+def test_other_troubles_are_ours() -> None:
+    with pytest.raises(RuntimeError, match="a bug"), sentences():
+        raise RuntimeError("a bug")
+
+
+def test_nobody_reads_on_is_said_to_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    """As of `amsfl ... | head`: it ends quietly."""
+    with pytest.raises(BrokenPipeError), sentences():
+        raise BrokenPipeError(32, "Broken pipe")
+    assert not capsys.readouterr().err
+
+
+class Interrupted:
+    """Finds no module: the user stops the command at the first import."""
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "amsfl.cli.app":
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_before_the_command_began_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "amsfl.cli.app", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130 and "amsfl: stopped" in capsys.readouterr().err
+
+
+def test_ctrl_c_while_a_table_is_read_is_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("amsfl.data.load", interrupted)
+    monkeypatch.setattr(sys, "argv", ["amsfl", "data", "rows.csv"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130 and "amsfl: stopped" in capsys.readouterr().err

@@ -15,12 +15,7 @@ from amsfl.clock.round_end import ArrivalGroup, Starter, fedcompass
 from amsfl.core import UserError
 
 DATA = own_data(120)
-COMMON = SMALL | {
-    "clock": "makespan",
-    "steps": 10,
-    "clients": 3,
-    "method": "fedcompass",
-}
+COMMON = SMALL | {"clock": "makespan", "steps": 10, "clients": 3, "method": "fedcompass"}
 JOIN = fedcompass(0.2)
 
 

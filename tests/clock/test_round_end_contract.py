@@ -4,21 +4,17 @@ A server is a function of the round end, of the seconds that each client needs f
 moves to make; it returns its moves. To hold another server to the contract, add it to SERVERS.
 """
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from federation_small import SMALL, own_data
+from patient import patient
 
 import amsfl
 from amsfl.clock import ROUND_ENDS, RoundEnd, round_end
 from amsfl.core import UserError
-
-sys.path.append(str(Path(__file__).parents[1] / "open_house"))
-
-from patient import patient
 
 SECONDS = [1.0037, 2.3113, 0.7071, 3.9231, 1.7321]  # such that no two arrive at the same moment
 MOVES = 8

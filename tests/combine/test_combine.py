@@ -1,6 +1,5 @@
 """Robust rules: byzfl's answers for equal clients, weights as copies, steps are no attack, both engines."""
 
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 from federation_small import SMALL, own_data
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from make_byzfl import COUNT, inputs
 
 import amsfl
 from amsfl import combine, methods, protocol
@@ -21,8 +21,6 @@ from amsfl.methods import Federation
 from amsfl.methods.base import upload
 
 FROZEN = Path(__file__).parents[1] / "frozen"
-sys.path.insert(0, str(FROZEN))
-from make_byzfl import COUNT, inputs  # noqa: E402
 
 OURS = {  # byzfl's name for it, and how ours is spelled
     "median": "median",

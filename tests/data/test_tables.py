@@ -548,10 +548,7 @@ def test_numbers_that_are_close_for_their_size_are_not_the_same() -> None:
 def test_dates_are_classes_or_no_labels() -> None:
     """A number of days is no date: whoever gives dates would not know what is predicted."""
     frame = pd.DataFrame(
-        {
-            "a": [1.5, 2.5] * 50,
-            "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(100) % 25, "D"),
-        }
+        {"a": [1.5, 2.5] * 50, "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(100) % 25, "D")}
     )
     with pytest.raises(UserError, match=r"'when' holds dates.*--columns when=words"):
         load_table(frame, label="when", columns="when=number")

@@ -1,14 +1,11 @@
 """One name, one thing: what a stranger needs in order to read the package."""
 
 import ast
-import sys
 from pathlib import Path
 
+import house
+
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
-
-import house  # noqa: E402
-
 PARSED = house.parse(ROOT / "src" / "amsfl")
 # words that stood for other things here once, and that nobody guesses
 PRIVATE_WORDS = {

@@ -8,15 +8,7 @@ import pytest
 from amsfl import clock, combine, methods, planning
 from amsfl.core import Reading, UserError, Verdict
 from amsfl.core.algorithm import NUMBERS
-from amsfl.planning.planner import (
-    Decision,
-    PlannerMemory,
-    decide,
-    learn,
-    planner_context,
-    policy_of,
-    start,
-)
+from amsfl.planning.planner import Decision, PlannerMemory, decide, learn, planner_context, policy_of, start
 from amsfl.simulation import make_config
 
 WEIGHTS = np.array([0.4, 0.1, 0.2, 0.2, 0.1])

@@ -1,12 +1,19 @@
-"""A client's round and what the server sees of it, by hand; trials that are as they are alone."""
+"""A client's round, its upload's way, what the server makes of it: by hand and in both engines."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from federation_small import own_data
+from federation_small import SMALL, own_data
+from hypothesis import given
+from hypothesis import strategies as st
 
-from amsfl import methods, protocol
-from amsfl.core import Reading
-from amsfl.methods.base import clip, least
+import amsfl
+from amsfl import combine, methods, protocol, sampling, transmit
+from amsfl.combine import median
+from amsfl.combine.chain import weighed
+from amsfl.core import Combine, Combined, Reading, Transmit, Upload, UserError
+from amsfl.methods import Federation
+from amsfl.methods.base import clip, least, upload
 from amsfl.simulation import CustomParts, make_config
 from amsfl.simulation.setup import assemble
 
@@ -64,3 +71,161 @@ def test_drawn_profiles_follow_each_trials_own_seed():
     both, alone = assemble(configs, own), assemble(configs[1:], own)
     np.testing.assert_array_equal(both.costs[1].step_seconds, alone.costs[0].step_seconds)
     assert (both.costs[0].step_seconds != both.costs[1].step_seconds).any()
+
+
+KEY = sampling.stream(*map(sampling.words, (3, 1, 4)))
+
+
+def numbers(size: int, seed: int = 0):
+    return np.random.default_rng(seed).normal(size=size).astype(np.float32)
+
+
+def through(way: Transmit, vector, memory=None, extra=None):
+    """What arrives, what is remembered, what travelled."""
+    sent = upload(vector, extra)
+    parts = {"delta": sent.delta, "extra": sent.extra}
+    with np.errstate(over="ignore"):
+        coded, memory = way.encode(KEY, parts, way.init(parts) if memory is None else memory)
+    return way.decode(coded), memory, coded
+
+
+def test_topk_by_hand():
+    """Of (3, -5, 1, 4) half: -5 and 4; 3 and 1 wait. Then (1, 0, 2, 0): 1 + 3 and 2 + 1 go, 0 and 0 wait."""
+    way = transmit.topk(0.5)
+    arrived, memory, coded = through(way, np.array([3.0, -5.0, 1.0, 4.0]))
+    assert arrived["delta"].tolist() == [0, -5, 0, 4] and memory.tolist() == [3, 0, 1, 0]
+    assert {name: part.shape for name, part in coded.items()} == {
+        "extra": (0,),
+        "delta.of": (0, 4),
+        "delta.index": (2,),
+        "delta.value": (2,),
+    }
+    arrived, memory, _ = through(way, np.array([1.0, 0.0, 2.0, 0.0]), memory)
+    assert arrived["delta"].tolist() == [4, 0, 3, 0] and memory.tolist() == [0, 0, 0, 0]
+
+
+@given(st.integers(1, 3000), st.sampled_from([0.01, 0.1, 1.0]), st.integers(0, 5))
+def test_topk_loses_nothing(size, share, seed):
+    """What arrived and what waits are what was there, both vectors."""
+    v, extra = numbers(size, seed), numbers(size, seed + 9)
+    arrived, memory, _ = through(transmit.topk(share), v, extra=extra)
+    np.testing.assert_array_equal(arrived["delta"] + memory[:size], v)
+    np.testing.assert_array_equal(arrived["extra"] + memory[size:], extra)
+    assert (arrived["delta"] != 0).sum() <= max(1, round(share * size))
+
+
+def test_q8_is_unbiased_and_within_a_step():
+    """Every number lies between its two neighbours on the grid, and the mean over many keys is the number."""
+    v, seen = numbers(1500), []
+    for client in range(400):
+        key = sampling.stream(*map(sampling.words, (0, 0, client)))
+        with np.errstate(over="ignore"):
+            coded, _ = transmit.q8().encode(key, {"delta": v, "extra": v[:0]}, v[:0])
+        seen.append(transmit.q8().decode(coded)["delta"])
+    scale = np.repeat([abs(v[:1024]).max() / 127, abs(v[1024:]).max() / 127], [1024, 476])
+    assert (abs(seen - v) <= scale * (1 + 1e-4)).all()
+    assert abs((np.mean(seen, 0) - v) / scale).max() < 5 * 0.5 / 400**0.5
+
+
+def test_bytes_are_those_of_what_travels():
+    """10,117 numbers: 40,468 bytes plain; a tenth as number and place 8 * 1,012; as bytes 10,117 and a scale
+    for each of ten blocks; a tenth as bytes 4 * 1,012 + 1,012 + one scale. SCAFFOLD sends two of all."""
+    for spec, expected in {
+        "": 40_468,
+        "topk:0.1": 8096,
+        "q8": 10_117 + 40,
+        "topk:0.1,q8": 4048 + 1012 + 4,
+    }.items():
+        for name, times in (("fedavg", 1), ("scaffold", 2)):
+            sent = protocol.upload_bytes(methods.make(name), transmit.make(spec), 10_117)
+            assert sent == times * expected
+
+
+@pytest.mark.parametrize("spec", ["topk:0.2", "q8", "topk:0.2,q8"])
+def test_numpy_and_jax_send_the_same(spec):
+    """Two uploads one after another, so that what was remembered is used."""
+    way, found = transmit.make(spec), []
+    for wrap in (np.asarray, jnp.asarray):
+        key, memory, v = tuple(map(wrap, KEY)), None, wrap(numbers(3000))
+        parts = {"delta": v, "extra": wrap(numbers(3000, 1))}
+        memory = way.init(parts)
+        for _ in range(2):
+            with np.errstate(over="ignore"):
+                coded, memory = way.encode(key, parts, memory)
+        found.append([*way.decode(coded).values(), memory])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("spec", ["topk:0.2", "q8", "topk:0.2,q8"])
+def test_what_is_not_finite_is_not_hidden(spec):
+    v = numbers(40)
+    v[7] = np.nan
+    arrived, _, _ = through(transmit.make(spec), v)
+    assert not np.isfinite(arrived["delta"]).all()
+
+
+def weighted_median(values, weights):
+    """By definition: repeat every value as often as its weight, take the ordinary median."""
+    return np.median(np.repeat(values, weights, axis=0), axis=0)
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=7), st.integers(0, 100))
+def test_a_client_of_weight_two_counts_as_two(counts, seed):
+    values = np.random.default_rng(seed).normal(size=(len(counts), 6)).round(1)
+    uploads = Upload(values, values[:, :0], (values**2).sum(1))
+    rows, weights, *_ = weighed(median(), uploads, np.array(counts) / sum(counts), np.ones(len(counts)))
+    assert weights.tolist() == [1]
+    np.testing.assert_allclose(rows.delta[0], weighted_median(values, counts), atol=1e-12)
+    np.testing.assert_allclose(rows.delta_sq[0], weighted_median(uploads.delta_sq, counts), atol=1e-12)
+
+
+def test_a_rule_sees_what_would_be_averaged():
+    """A rule that changes nothing changes nothing, for methods that mix by other weights, too."""
+    nothing = Combine("nothing", lambda uploads, weights, steps, history: Combined(uploads, weights))
+    rng = np.random.default_rng(0)
+    uploads = [upload(part) for part in rng.normal(size=(3, 5))]
+    weights, steps, anchor = np.array([0.5, 0.2, 0.1]), np.array([1.0, 7.0, 3.0]), rng.normal(size=5)
+    for name in ("fedavg", "fednova", "amsfl", "feddyn"):
+        method = methods.make(name)
+        server = method.init(anchor)[0]
+        plain, ruled = (
+            protocol.settle(federation, anchor, server, protocol.CohortWork(uploads, weights, steps))
+            for federation in (Federation(method), Federation(method, rule=nothing))
+        )
+        np.testing.assert_allclose(ruled[0], plain[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"method": "fedavg", "robust": "median"},
+        pytest.param({"method": "amsfl", "robust": "median", "transmit": "q8"}, marks=pytest.mark.slow),
+        {"method": "scaffold", "transmit": "topk:0.3"},
+    ],
+    ids=str,
+)
+def test_engines_agree(settings):
+    """Both engines, in float64, over several rounds with memory: the same model, bytes and time."""
+    # of two classes the weights would be each other's negatives, and which of equals is sent goes by rounding
+    three = own_data(y=np.arange(60, dtype=np.int32) % 3, classes=("no", "yes", "maybe"))
+    common = SMALL | {"dataset": three, "rounds": 4} | settings
+    loop, jax = (amsfl.run(**(common | {"engine": engine})) for engine in ("loop", "jax"))
+    np.testing.assert_allclose(loop.params, jax.params, rtol=1e-6, atol=1e-9)
+    assert loop.summary.bytes_up == jax.summary.bytes_up
+    plain = amsfl.run(**(common | {"engine": "loop", "transmit": "", "robust": ""}))
+    assert loop.params.tobytes() != plain.params.tobytes()
+    if "transmit" in settings:
+        assert loop.summary.bytes_up < plain.summary.bytes_up
+        if settings["method"] == "scaffold":  # the same steps, so the clock differs by the bytes alone
+            saved = (plain.summary.bytes_up - loop.summary.bytes_up) / len(loop.rounds)
+            assert saved > 0 and loop.summary.virtual_seconds < plain.summary.virtual_seconds
+
+
+def test_mistakes_raise_user_errors():
+    with pytest.raises(UserError, match="did you mean 'topk'"):
+        transmit.make("topp:0.1")
+    with pytest.raises(UserError, match="above 0 and at most 1"):
+        transmit.make("topk:3")
+    with pytest.raises(UserError, match="did you mean 'median'"):
+        combine.make("medain")

@@ -46,11 +46,7 @@ def test_every_setting_has_a_sentence_a_group_and_marks():
 
 @pytest.mark.parametrize(
     ("command", "kind", "without"),
-    [
-        ("run", RunConfig, ()),
-        ("compare", RunConfig, NOT_OF_STUDIES),
-        ("deploy", ServeConfig, ("clock",)),
-    ],
+    [("run", RunConfig, ()), ("compare", RunConfig, NOT_OF_STUDIES), ("deploy", ServeConfig, ("clock",))],
 )
 def test_commands_have_every_setting_that_they_honour(command, kind, without):
     shown = {flags[0]: says for flags, says, _ in parameters(command)}

@@ -51,11 +51,7 @@ def rows(path: Path, held: bool = True) -> tuple[Any, Any]:
 
 def told(table: dict[str, list[Any]], **asked: str) -> Dataset:
     # fractions, so that x is no row number, which would be left out
-    return load_table(
-        {"x": [i % 7 + 0.5 for i in range(len(table["y"]))], **table},
-        label="y",
-        **asked,
-    )
+    return load_table({"x": [i % 7 + 0.5 for i in range(len(table["y"]))], **table}, label="y", **asked)
 
 
 def test_what_a_label_is_taken_for() -> None:

@@ -258,10 +258,7 @@ def test_no_run_there(tmp_path):
 def test_strict_json():
     """Not-a-numbers become null at any depth; everything else stays."""
     value = {"a": [1.5, float("nan"), (float("inf"), "x", None, True)], "b": {"c": -float("inf"), "d": 2}}
-    assert json.loads(dumps(value)) == {
-        "a": [1.5, None, [None, "x", None, True]],
-        "b": {"c": None, "d": 2},
-    }
+    assert json.loads(dumps(value)) == {"a": [1.5, None, [None, "x", None, True]], "b": {"c": None, "d": 2}}
 
 
 LONG = {

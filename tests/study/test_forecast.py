@@ -1,4 +1,4 @@
-"""What to deploy: every way is tried once, the soonest is first, and a sentence says so."""
+"""What to deploy: every way is tried, the soonest first; a record's truth is what it says."""
 
 import warnings
 from pathlib import Path
@@ -13,6 +13,7 @@ from amsfl.cli.app import app
 from amsfl.cli.sites import advice
 from amsfl.core import UserError
 from amsfl.study import sweep
+from amsfl.study.calibrate import as_csv, calibrate
 from amsfl.study.forecast import Forecast, ForecastGrid, ForecastRow, forecast
 
 SITES = "client,step_seconds,latency\nnorth,0.01,0.1\nsouth,0.1,0.2\neast,0.02,0.1\n"
@@ -97,3 +98,32 @@ def test_the_command_says_it_in_words(sites: Path, tmp_path: Path) -> None:
     assert (out / "forecast.csv").read_text().startswith("method,rounds end,steps,lr,seconds")
     wrong = CliRunner().invoke(app, ["forecast", str(sites), "--data", "digits", "--steps", "few"])
     assert wrong.exit_code == 2 and "is no list of numbers" in wrong.output
+
+
+JITTERY = "client,step_seconds,latency,jitter\nnorth,0.01,0.1,{0}\nsouth,0.1,0.4,{0}\neast,0.02,0.2,{0}\n"
+FITTED: dict[str, Any] = {"data": "digits", "model": "softmax", "engine": "loop", "batch": 16, "clients": 3}
+
+
+@pytest.mark.parametrize(
+    "jitter, rounds, near, trials",
+    [(0.0, 6, 0.001, 1), pytest.param(0.3, 80, 0.15, 12, marks=pytest.mark.slow)],
+)
+def test_calibrate_then_forecast(
+    jitter: float, rounds: int, near: float, trials: int, tmp_path: Path
+) -> None:
+    """The same order of ways, and seconds as near as 80 rounds of jitter can tell the slowest."""
+    (tmp_path / "truth.csv").write_text(JITTERY.format(jitter))
+    truth = str(tmp_path / "truth.csv")
+    settings = FITTED | {"profile": truth, "clock": "makespan", "method": "fedavg", "rounds": rounds}
+    amsfl.run(out=tmp_path / "run", eval_every=rounds, details="", steps=5, **settings)
+    (tmp_path / "fitted.csv").write_text(as_csv(calibrate([tmp_path / "run"])))
+    grid = ForecastGrid(("fedavg",), ("all", "quorum:2"), (2, 10), (0.5,), trials)
+    ways = {}
+    for name in ("truth", "fitted"):
+        profile = str(tmp_path / f"{name}.csv")
+        asked = FITTED | {"profile": profile, "target": 0.8, "rounds": 40}
+        outcome = forecast(asked, tmp_path / name, grid, lambda *_: None)
+        ways[name] = {(row.round_end, row.steps): row.middle for row in outcome.rows}
+    assert next(iter(ways["fitted"])) == next(iter(ways["truth"])), "the same first choice"
+    for way, seconds in ways["truth"].items():
+        assert ways["fitted"][way] == pytest.approx(seconds, rel=near), way

@@ -106,11 +106,7 @@ def test_parts_are_one_study(whole, tmp_path, monkeypatch):
     assert [name for name in expected if ours.get(name) != expected[name]] == []
     assert sum(map(len, record.read_study(out).trials.values())) == 6
 
-    for text, said in (
-        ("1/3", "cut into 4 parts"),
-        ("5/4", "from 1 to 4"),
-        ("a/b", "no part"),
-    ):
+    for text, said in (("1/3", "cut into 4 parts"), ("5/4", "from 1 to 4"), ("a/b", "no part")):
         refused = part(text)
         assert refused.exit_code == 2 and said in " ".join(refused.output.split())
     whole_too = invoke("reproduce", "--config", settings(tmp_path), "--out", out)
