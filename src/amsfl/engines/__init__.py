@@ -11,7 +11,7 @@ ENGINES = ("jax", "loop")
 # compile a method's programs and this machine's start of it
 STEP, FLOPS, COMPILING = 3e-4, 5e9, 4.0
 
-devices.configure()  # here, since building a model or a task already starts jax's backend
+devices.configure()  # here: no module of this package imports jax before
 
 
 def make(
@@ -40,15 +40,11 @@ def by_size(task: Task, federation: Federation, steps: float, scored: float, bat
     `steps`: of all clients, at most; `scored`: rows of all evaluations. Neither the machine's pace nor what
     its caches hold has a say, so the same settings always take the same engine; a GPU's are always jax.
     """
-    from jax import default_backend
-
     from amsfl.engines.loop_engine import takes
 
     forward = 2 * task.dim
     seconds = steps * (STEP + 3 * forward * batch / FLOPS) + scored * forward / FLOPS
-    return (
-        "loop" if seconds <= COMPILING and takes(task, federation) and default_backend() == "cpu" else "jax"
-    )
+    return "loop" if seconds <= COMPILING and takes(task, federation) and devices.on_cpu() else "jax"
 
 
 __all__ = [

@@ -151,7 +151,7 @@ def gradient(task: Task, method: Method) -> Callable[..., tuple[jax.Array, Tree]
     """value_and_grad of the method's objective: f(params, x, y, teacher)."""
     apply, loss, rule = task.model.apply, task.loss, method.objective
 
-    def objective(params: Tree, x: jax.Array, y: jax.Array, teacher: Tree) -> jax.Array:
+    def objective(params: Tree, x: jax.Array, y: jax.Array, teacher: Tree) -> Array:
         if rule is None:
             return loss(apply(params, x), y).mean()
         return losses.distillation_loss(apply, loss, rule, teacher, params, (x, y))

@@ -1,14 +1,21 @@
 """What a round asks of an engine, and what passes between them: numpy's arrays, one trial's each; scores."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from amsfl.core import Reading, Upload
 from amsfl.core.records import Array, Json
+from amsfl.engines.devices import on_cpu
+from amsfl.engines.models import is_dense, tensors
 from amsfl.engines.task import Task
 from amsfl.methods import Federation
+from amsfl.portable.network import logits
+
+BLOCK = 4096  # rows at once: the widest activations stay in the cache
+RowScorer = Callable[[Array], Array]  # models [m, dim] -> [m, rows]
+Forward = Callable[[Array, str | None], Array]  # parameters [dim], split -> [rows, classes]
 
 
 class Errors(NamedTuple):
@@ -77,6 +84,33 @@ def errors(task: Task, split: str, absolute: Array, squared: Array) -> Errors:
     """Mean errors of standardised numbers in the user's own units."""
     spread = float(np.var(np.asarray(task.evals[split][1], np.float64)))
     return Errors(absolute * task.unit, squared * task.unit**2, spread * task.unit**2)
+
+
+def outputs(task: Task) -> Forward:
+    """A network's outputs on a split; on the training rows where the split is None.
+
+    On a CPU dense networks are numpy's, so that nothing is compiled for one look.
+    """
+    layers = task.model.layers
+    if not (is_dense(layers) and on_cpu()):
+        from amsfl.engines import evaluate
+
+        return evaluate.outputs(task)
+
+    def forward(params: Array, split: str | None) -> Array:
+        named, x = tensors(task.model, task.arrays(np.asarray(params))), task.rows(split)
+        return np.concatenate([logits(layers, named, x[at : at + BLOCK]) for at in range(0, len(x), BLOCK)])
+
+    return forward
+
+
+def score_rows(classes: int, said: Array, wanted: Array, every: Array) -> Array:
+    """[models, rows] of their outputs: 1 where the class is right, else 0; of numbers, each row's part of R²,
+    by the spread of `every` label, and -1 at least: a model that is lost is no worse than a wrong one."""
+    if classes:
+        return np.asarray(said.argmax(-1) == wanted, float)
+    off = (said[..., 0] - wanted) ** 2 / max(float(np.var(every)), 1e-12)
+    return np.asarray(1 - np.minimum(off, 2), float)
 
 
 class Models(NamedTuple):

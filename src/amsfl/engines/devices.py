@@ -1,5 +1,8 @@
 """How jax is set up: one place, before jax is imported and before it starts its backend.
 
+jax takes more than a second to import, and a small run needs none of it: what a run of the loop engine passes
+imports it inside of functions.
+
 On the CPU there is one device, and one running call per core: 1.7 to 1.9 times one alone on two cores. A
 client step is a chain of operations of microseconds. Left to itself, XLA shares each of them out over a pool
 of threads, which takes 1.6 times the processor time and is slower (75 instead of 48 microseconds in job A of
@@ -9,8 +12,14 @@ benchmarks/).
 import os
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from platform import machine
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from amsfl.record.disk import user_cache
+
+if TYPE_CHECKING:
+    import jax
 
 # XLA reads its flags once, when jax is imported; if it was imported before, its settings stay
 FLAGS = {
@@ -27,26 +36,12 @@ FLAGS = {
     # times as long (job D of benchmarks/ on an H200)
     "xla_gpu_enable_triton_gemm": "false",
 }
-if "jax" not in sys.modules:
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA's own alarms, of which no user can do anything
-    for name, value in FLAGS.items():
-        if name not in (flags := os.environ.get("XLA_FLAGS", "")):
-            os.environ["XLA_FLAGS"] = f"{flags} --{name}={value}".strip()
-
-import jax  # noqa: E402
-
-from amsfl.record.disk import user_cache  # noqa: E402
-
 Options = dict[str, str | bool]  # of the compiler
 Program = Callable[..., Any]  # compiled or not
 # A GPU's own graphs hold whole loops, so that the host is not asked after every turn if there is another one:
 # a step of five small clients on an H200 takes 33 microseconds instead of 48
 COMMANDS = "FUSION,CUBLAS,CUBLASLT,CUDNN,CUSTOM_CALL,DYNAMIC_SLICE_FUSION,CONDITIONAL,WHILE"
 GRAPHS: Options = {"xla_gpu_enable_command_buffer": COMMANDS, "xla_gpu_graph_min_graph_size": "1"}
-# a first model takes a third of the time to compile: same bits
-LIGHTLY: Options = {"xla_backend_optimization_level": "1"}
-if jax.__version_info__ < (0, 11):  # newer ones no longer have the older emitters, which compile sooner
-    LIGHTLY["xla_cpu_use_fusion_emitters"] = False
 X86 = ("x86_64", "AMD64")
 WORKERS_AT_MOST = 16
 
@@ -56,12 +51,31 @@ def configure() -> None:
 
     Does nothing to a jax that is already running, and respects XLA_FLAGS and JAX_* settings.
     """
+    options: dict[str, str | float | bool] = {}
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
-        jax.config.update("jax_compilation_cache_dir", str(user_cache() / "jax"))
+        options["jax_compilation_cache_dir"] = str(user_cache() / "jax")
         # small programs, too: they add up to 0.4 s of every start
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+        options["jax_persistent_cache_min_compile_time_secs"] = 0.0
     if "JAX_CPU_ENABLE_ASYNC_DISPATCH" not in os.environ:
-        jax.config.update("jax_cpu_enable_async_dispatch", False)
+        options["jax_cpu_enable_async_dispatch"] = False
+    if "jax" in sys.modules:
+        for name, value in options.items():
+            sys.modules["jax"].config.update(name, value)
+        return
+    os.environ |= {name.upper(): str(value) for name, value in options.items()}
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # XLA's own alarms, of which no user can do anything
+    for name, value in FLAGS.items():
+        if name not in (flags := os.environ.get("XLA_FLAGS", "")):
+            os.environ["XLA_FLAGS"] = f"{flags} --{name}={value}".strip()
+
+
+def on_cpu() -> bool:
+    """Whether there is no GPU; jax is only asked where it has a plugin, without which it knows none."""
+    if os.environ.get("JAX_PLATFORMS") == "cpu" or not (find_spec("jax_plugins") or find_spec("libtpu")):
+        return True
+    import jax
+
+    return jax.default_backend() == "cpu"
 
 
 def cores() -> int:
@@ -70,14 +84,18 @@ def cores() -> int:
     return min(found, WORKERS_AT_MOST)
 
 
-def chosen() -> list[jax.Device]:
+def chosen() -> "list[jax.Device]":
     """Every GPU, or one CPU device, whose calls run side by side."""
+    import jax
+
     found: list[jax.Device] = jax.local_devices()
     return found[:1] if found[0].platform == "cpu" else found
 
 
 def jit(function: Program, light: bool) -> Program:
     """jax.jit of a program whose loops end when their data says so, of a model whose step is light or not."""
+    import jax
+
     gpu = jax.default_backend() in ("gpu", "cuda")
     return jax.jit(function, compiler_options=GRAPHS if gpu else compiler_options(light))
 
@@ -93,7 +111,7 @@ def compiler_options(light: bool) -> Options:
     wanted: Options = {"xla_backend_optimization_level": "2"} if light else {}
     if machine() in X86 and not light:
         wanted = {"xla_cpu_prefer_vector_width": "512"}
-    if jax.default_backend() != "cpu":
+    if not on_cpu():
         return {}
     flags = os.environ.get("XLA_FLAGS", "")  # by the user, who then decides
     return {name: value for name, value in wanted.items() if name not in flags}
@@ -101,4 +119,10 @@ def compiler_options(light: bool) -> Options:
 
 def jit_small(function: Program) -> Program:
     """jax.jit of a program that takes little time: on a CPU it is not polished for longer than it runs."""
-    return jax.jit(function, compiler_options=LIGHTLY if jax.default_backend() == "cpu" else None)
+    import jax
+
+    # a first model takes a third of the time to compile: same bits
+    options: Options = {"xla_backend_optimization_level": "1"}
+    if jax.__version_info__ < (0, 11):  # newer ones no longer have the older emitters, which compile sooner
+        options["xla_cpu_use_fusion_emitters"] = False
+    return jax.jit(function, compiler_options=options if on_cpu() else None)

@@ -11,20 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from amsfl.core.records import Array, Tree
-from amsfl.engines.contract import Scores, errors
+from amsfl.engines.contract import BLOCK, Forward, RowScorer, Scores, errors, score_rows
 from amsfl.engines.devices import jit_small
 from amsfl.engines.memory import intermediate_bytes, room_for
-from amsfl.engines.models import tensors
 from amsfl.engines.task import Task
-from amsfl.portable.network import logits
 
-BLOCK = 4096  # rows at once: the widest activations stay in the cache
 PARTS = 8  # blocks at least of a large split, so that as many workers have something to do
 SMALL = 256  # rows that are not worth a call of their own
 BESIDE = 64  # models at once on a GPU; on a CPU they take turns
 ROWS = 1024  # of the hold-out, at most, to score coalitions of clients by
-
-RowScorer = Callable[[Array], Array]  # models [m, dim] -> [m, rows]
 
 
 def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], Scores]:
@@ -94,25 +89,13 @@ def _filled(part: Array, rows: int) -> Array:
     return np.concatenate([part, np.zeros((rows - len(part), *part.shape[1:]), part.dtype)])
 
 
-def outputs(task: Task) -> Callable[[Array, str | None], Array]:
-    """f(params [dim], split) -> [rows, classes]; of the training rows where the split is None.
-
-    On a CPU dense networks are numpy's, so that nothing is compiled for one look. Elsewhere rows lie on the
-    device as long as the function exists: fifty models look at them one after another.
-    """
-    layers = task.model.layers
-    dense = bool(layers) and all(part.kind in ("dense", "relu") for part in layers)
-
-    def rows(split: str | None) -> Array:
-        return task.x if split is None else task.evals[split][0]
-
-    def plain(params: Array, split: str | None) -> Array:
-        named, x = tensors(task.model, task.arrays(np.asarray(params))), rows(split)
-        return np.concatenate([logits(layers, named, x[at : at + BLOCK]) for at in range(0, len(x), BLOCK)])
+def outputs(task: Task) -> Forward:
+    """contract.outputs of what numpy does not compute: rows lie on the device as long as the function exists,
+    since fifty models look at them one after another."""
 
     @cache
     def placed(split: str | None) -> jax.Array:
-        x = rows(split)
+        x = task.rows(split)
         size = min(BLOCK, len(x))
         return jnp.asarray(np.pad(x, ((0, -len(x) % size), (0, 0))).reshape(-1, size, x.shape[1]))
 
@@ -122,11 +105,11 @@ def outputs(task: Task) -> Callable[[Array, str | None], Array]:
         said: jax.Array = jax.lax.map(lambda x: task.model.apply(model, x), blocks)
         return said
 
-    def compiled(params: Array, split: str | None) -> Array:
+    def forward(params: Array, split: str | None) -> Array:
         said: Any = np.asarray(whole(params, placed(split)))
-        return np.asarray(said.reshape(-1, said.shape[-1])[: len(rows(split))])
+        return np.asarray(said.reshape(-1, said.shape[-1])[: len(task.rows(split))])
 
-    return plain if dense and jax.default_backend() == "cpu" else compiled
+    return forward
 
 
 def holdout_scorer(task: Task) -> RowScorer:
@@ -146,12 +129,3 @@ def holdout_scorer(task: Task) -> RowScorer:
         return score_rows(task.classes, said, labels, labels)
 
     return score
-
-
-def score_rows(classes: int, said: Array, wanted: Array, every: Array) -> Array:
-    """[models, rows] of their outputs: 1 where the class is right, else 0; of numbers, each row's part of R²,
-    by the spread of `every` label, and -1 at least: a model that is lost is no worse than a wrong one."""
-    if classes:
-        return np.asarray(said.argmax(-1) == wanted, float)
-    off = (said[..., 0] - wanted) ** 2 / max(float(np.var(every)), 1e-12)
-    return np.asarray(1 - np.minimum(off, 2), float)

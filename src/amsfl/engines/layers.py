@@ -15,28 +15,13 @@ here, and a convolution's weight is [3 x 3 x inputs, outputs].
 
 from collections.abc import Callable
 from functools import partial
-from math import isqrt, prod
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from amsfl.core.records import Array, Json, Tree
-from amsfl.portable.network import KERNEL, VARIANCE_FLOOR, LayerSpec, shapes
-
-
-class Layer(NamedTuple):
-    weight: Array
-    bias: Array
-
-
-def flips(count: int) -> list[bool]:
-    """Which of a network's dense layers store W as [outputs, inputs]: all but the first of several.
-
-    So d (the smaller side) is the one to turn, and the input's gradient d W' needs no turning. Nobody asks
-    for the gradient of a first layer's input.
-    """
-    return [count == 1 or place > 0 for place in range(count)]
+from amsfl.core.records import Tree
+from amsfl.engines.models import Layer, Layers, flips
+from amsfl.portable.network import VARIANCE_FLOOR, LayerSpec
 
 
 def perceptron(layers: tuple[Layer, ...], x: jax.Array) -> jax.Array:
@@ -171,24 +156,17 @@ def _halves(slopes: jax.Array, axis: int, taps: int) -> jax.Array:
     return jnp.stack([second, after + third], axis + 1)
 
 
-Params = tuple[Layer, ...]
-
-
-def numbers(parts: tuple[LayerSpec, ...]) -> int:
-    return sum(prod(shape) for shape in shapes(parts).values())
-
-
-def init(parts: tuple[LayerSpec, ...], key: jax.Array) -> Params:
+def init(parts: tuple[LayerSpec, ...], key: jax.Array) -> Layers:
     named = [part for part in parts if part.name]
     keys = jax.random.split(key, len(named))
     return tuple(_begun(*each) for each in zip(named, flips(len(named)), keys, strict=True))
 
 
-def zeros(parts: tuple[LayerSpec, ...], key: jax.Array) -> Params:
+def zeros(parts: tuple[LayerSpec, ...], key: jax.Array) -> Layers:
     return jax.tree.map(jnp.zeros_like, init(parts, key))  # type: ignore[no-any-return]
 
 
-def apply(parts: tuple[LayerSpec, ...], params: Params, x: jax.Array) -> jax.Array:
+def apply(parts: tuple[LayerSpec, ...], params: Layers, x: jax.Array) -> jax.Array:
     layers = iter(zip(params, flips(len(params)), strict=True))
     saved = x
     for part in parts:
@@ -203,24 +181,6 @@ def apply(parts: tuple[LayerSpec, ...], params: Params, x: jax.Array) -> jax.Arr
         else:
             x = KINDS[part.kind](part, next(layers)[0] if part.name else None, x)
     return x
-
-
-def stored(parts: tuple[LayerSpec, ...], params: Params) -> Json:
-    """The tensors by name in the shapes that others have them in."""
-    tensors: Json = {}
-    named = [part for part in parts if part.name]
-    channels = sum(part.inputs for part in parts if part.kind == "flatten")
-    for part, flip, (weight, bias) in zip(named, flips(len(named)), params, strict=True):
-        if part.kind == "dense":
-            weight = weight if flip else weight.T
-            if channels:  # of the first dense layer after maps: here channels come last
-                side = isqrt(part.inputs // channels)
-                weight = weight.reshape(-1, side, side, channels).transpose(0, 3, 1, 2)
-                weight, channels = weight.reshape(part.outputs, part.inputs), 0
-        elif part.kind == "conv":
-            weight = weight.reshape(KERNEL, KERNEL, part.inputs, part.outputs).transpose(3, 2, 0, 1)
-        tensors |= {f"{part.name}.weight": weight, f"{part.name}.bias": bias}
-    return tensors
 
 
 def _begun(part: LayerSpec, flip: bool, key: jax.Array) -> Layer:

@@ -9,24 +9,18 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-import jax
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from threadpoolctl import ThreadpoolController
 
 from amsfl import protocol, sampling
 from amsfl.core import Reading, Remark, Upload
 from amsfl.core.records import Array, Tree
-from amsfl.engines import losses, private_gradients
-from amsfl.engines.client_program import gradient
+from amsfl.engines import losses
 from amsfl.engines.contract import Results, Scores, Work, as_readings, errors
-from amsfl.engines.layers import flips
-from amsfl.engines.models import is_dense
+from amsfl.engines.models import Layers, dense_layers, flips, is_dense
 from amsfl.engines.task import Task
 from amsfl.methods import Federation, Method
 from amsfl.protocol import LocalState
-
-Layers = list[tuple[Array, Array]]  # weights [inputs, outputs] and biases
 
 
 def takes(task: Task, federation: Federation) -> bool:
@@ -40,8 +34,6 @@ class NumpyNetwork:
 
     def __init__(self, task: Task):
         self.task, self.scale = task, task.dtype(1 / task.model.unit)
-        sizes = [(part.inputs, part.outputs) for part in task.model.layers if part.kind == "dense"]
-        self.sizes = [(*size, flip) for size, flip in zip(sizes, flips(len(sizes)), strict=True)]
 
     def outputs(self, vector: Array, x: Array) -> Array:
         return self._forward(vector, x)[1][-1]
@@ -52,11 +44,12 @@ class NumpyNetwork:
         loss, change = loss_and_slope(self.task.loss, outputs, y)
         change = change / self.task.dtype(len(y))
         parts: list[Array] = []
+        turned = flips(len(layers))
         for place in reversed(range(len(layers))):
-            came, flip = before[place], self.sizes[place][2]
+            came, flip = before[place], turned[place]
             parts += [change.sum(0), (change.T @ came if flip else came.T @ change).ravel()]
             if place:
-                change = change @ layers[place][0].T * (came > 0)
+                change = change @ layers[place].weight.T * (came > 0)
         return loss.mean(), np.concatenate(parts[::-1])
 
     def held_back(self, vector: Array, x: Array, y: Array) -> tuple[Array, Array]:
@@ -68,16 +61,14 @@ class NumpyNetwork:
         return loss_and_slope(self.task.loss, outputs, y)[0].mean(), spread if len(y) > 1 else nothing
 
     def _forward(self, vector: Array, x: Array) -> tuple[Layers, list[Array]]:
-        """The layers; what goes into each of them, and what comes out of the last."""
-        layers, at = Layers(), 0
+        """The layers, no weight turned; what goes into each of them, and what comes out of the last."""
+        stored = dense_layers(self.task.model.layers, vector)
+        turns = zip(stored, flips(len(stored)), strict=True)
+        layers = tuple(layer._replace(weight=layer.weight.T) if flip else layer for layer, flip in turns)
         values = [x * self.scale if self.task.model.unit != 1 else x]
-        for inputs, outputs, flip in self.sizes:
-            flat, at = vector[at : at + inputs * outputs], at + inputs * outputs
-            weight = flat.reshape(outputs, inputs).T if flip else flat.reshape(inputs, outputs)
-            layers.append((weight, vector[at : at + outputs]))
-            at += outputs
-            out = values[-1] @ weight + layers[-1][1]
-            values.append(out if len(layers) == len(self.sizes) else np.maximum(out, 0))
+        for place, (weight, bias) in enumerate(layers):
+            out = values[-1] @ weight + bias
+            values.append(out if place == len(layers) - 1 else np.maximum(out, 0))
         return layers, values
 
 
@@ -102,16 +93,21 @@ class JaxNetwork:
     """What this engine asks of a network that numpy does not know; as `NumpyNetwork` has it."""
 
     def __init__(self, task: Task, method: Method):
+        import jax
+        from jax.flatten_util import ravel_pytree
+
+        from amsfl.engines.client_program import gradient
+
         self.task, grad = task, gradient(task, method)
 
-        def flat_grad(x: jax.Array, rows: jax.Array, labels: jax.Array, teacher: Tree) -> Tree:
+        def flat_grad(x: Array, rows: Array, labels: Array, teacher: Tree) -> Tree:
             loss, tree = grad(task.unravel(x), rows, labels, teacher)
             return loss, ravel_pytree(tree)[0]
 
-        def of_row(x: jax.Array, row: jax.Array, label: jax.Array) -> Tree:
+        def of_row(x: Array, row: Array, label: Array) -> Tree:
             return flat_grad(x, row[None], label[None], ())[1]
 
-        def held(x: jax.Array, rows: jax.Array, y: jax.Array, here: jax.Array) -> Tree:
+        def held(x: Array, rows: Array, y: Array, here: Array) -> Tree:
             return losses.held_loss_and_spread(task.loss, task.model.apply(task.unravel(x), rows), y, here)
 
         self.gradient = jax.jit(flat_grad)
@@ -140,6 +136,8 @@ class LoopEngine:
         self._threads = ThreadpoolController()
         self._said, self._private = False, None
         if federation.private_rows:
+            from amsfl.engines import private_gradients
+
             each = jax_network().each_gradient
             self._private = private_gradients.reference_gradient(task, federation.private_rows, batch, each)
 

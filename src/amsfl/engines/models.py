@@ -7,19 +7,15 @@ modules of equinox and flax (linen and nnx): who has a module has its library.
 import sys
 from collections.abc import Callable
 from functools import partial
-from math import isqrt
+from math import isqrt, prod
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from amsfl.core import UserError, nearest
 from amsfl.core.records import Array
-from amsfl.engines import layers
-from amsfl.engines.layers import flips, perceptron, stored
 from amsfl.portable import network
-from amsfl.portable.network import LayerSpec
+from amsfl.portable.network import KERNEL, LayerSpec, Tensors, shapes
 
 Params = Any
 
@@ -28,11 +24,28 @@ class Model(NamedTuple):
     """init(key) -> parameters, any pytree of arrays; apply(parameters, rows) -> logits."""
 
     name: str
-    init: Callable[[jax.Array], Params]
-    apply: Callable[[Params, jax.Array], jax.Array]
+    init: Callable[[Array], Params]
+    apply: Callable[[Params, Array], Array]
     # the same as data, so that others can run it; () for a network of your own
     layers: tuple[LayerSpec, ...] = ()
     unit: float = 1.0  # what features are measured in: they are divided by it first
+
+
+class Layer(NamedTuple):
+    weight: Array
+    bias: Array
+
+
+Layers = tuple[Layer, ...]
+
+
+def flips(count: int) -> list[bool]:
+    """Which of a network's dense layers store W as [outputs, inputs]: all but the first of several.
+
+    So d (the smaller side) is the one to turn, and the input's gradient d W' needs no turning. Nobody asks
+    for the gradient of a first layer's input.
+    """
+    return [count == 1 or place > 0 for place in range(count)]
 
 
 ORDINARY = (0.1, 10.0)  # root mean squares of features that models can begin with
@@ -62,11 +75,31 @@ def scale_inputs(model: Model, of: float) -> Model:
 def tensors(model: Model, params: Params) -> dict[str, Array]:
     """The parameters by name, in the shapes that `amsfl.portable.network` describes; by path for others."""
     if not model.layers:
+        import jax
+
         leaves = jax.tree_util.tree_flatten_with_path(params)[0]
         return {jax.tree_util.keystr(path).strip("."): np.asarray(leaf) for path, leaf in leaves}
-    named = stored(model.layers, params)
+    named = _stored(model.layers, params)
     first = next(iter(named))  # elsewhere the model gets features as they are
     return {name: np.asarray(part / model.unit if name == first else part) for name, part in named.items()}
+
+
+def _stored(parts: tuple[LayerSpec, ...], params: Layers) -> Tensors:
+    """The tensors by name in the shapes that others have them in."""
+    tensors: Tensors = {}
+    named = [part for part in parts if part.name]
+    channels = sum(part.inputs for part in parts if part.kind == "flatten")
+    for part, flip, (weight, bias) in zip(named, flips(len(named)), params, strict=True):
+        if part.kind == "dense":
+            weight = weight if flip else weight.T
+            if channels:  # of the first dense layer after maps: here channels come last
+                side = isqrt(part.inputs // channels)
+                weight = weight.reshape(-1, side, side, channels).transpose(0, 3, 1, 2)
+                weight, channels = weight.reshape(part.outputs, part.inputs), 0
+        elif part.kind == "conv":
+            weight = weight.reshape(KERNEL, KERNEL, part.inputs, part.outputs).transpose(3, 2, 0, 1)
+        tensors |= {f"{part.name}.weight": weight, f"{part.name}.bias": bias}
+    return tensors
 
 
 LAYERS, WIDTH, NUMBERS = 32, 100_000, 200_000_000  # the most that a model by name may have of each
@@ -103,15 +136,37 @@ def mlp(name: str, sizes: tuple[int, ...]) -> Model:
     That one starts from zero: a convex problem needs no luck, and features a hundred times as large would
     make a random start a wrong and certain one.
     """
-    model = _of(name, network.perceptron(sizes))._replace(apply=perceptron)
-    return model if len(sizes) > 2 else model._replace(init=partial(layers.zeros, model.layers))
+    model = _of(name, network.perceptron(sizes))
+    return model if len(sizes) > 2 else model._replace(init=partial(zeros, model.layers))
 
 
 def _of(name: str, parts: tuple[LayerSpec, ...]) -> Model:
-    many = layers.numbers(parts)
+    many = numbers(parts)
     if many > NUMBERS:
         raise UserError(f"Model {name!r} has {many:,} numbers, more than {NUMBERS:,}; make layers smaller.")
-    return Model(name, partial(layers.init, parts), partial(layers.apply, parts), parts)
+    return Model(name, partial(init, parts), partial(apply, parts), parts)
+
+
+def numbers(parts: tuple[LayerSpec, ...]) -> int:
+    return sum(prod(shape) for shape in shapes(parts).values())
+
+
+def init(parts: tuple[LayerSpec, ...], key: Array) -> Layers:
+    from amsfl.engines import layers  # and with them jax, which dense layers on numpy do without
+
+    return layers.init(parts, key)
+
+
+def zeros(parts: tuple[LayerSpec, ...], key: Array) -> Layers:
+    from amsfl.engines import layers
+
+    return layers.zeros(parts, key)
+
+
+def apply(parts: tuple[LayerSpec, ...], params: Layers, x: Array) -> Array:
+    from amsfl.engines import layers
+
+    return layers.perceptron(params, x) if is_dense(parts) else layers.apply(parts, params, x)
 
 
 def _image(features: int) -> tuple[int, int]:
@@ -163,6 +218,8 @@ def from_module(name: str, module: Any, features: int | None = None) -> Model:
     Returns:
         A Model for `amsfl.run(network=...)`.
     """
+    import jax
+
     if not hasattr(module, "init") or not hasattr(module, "apply"):
         nnx = sys.modules.get("flax.nnx")
         built = module(jax.random.key(0)) if nnx else None
@@ -178,10 +235,12 @@ def from_module(name: str, module: Any, features: int | None = None) -> Model:
             f"The module {name!r} is neither equinox's nor flax's; give its functions: "
             f"Model({name!r}, init, apply)."
         )
-    return _linen(name, module, jnp.zeros((1, features), jnp.float32))
+    return _linen(name, module, jax.numpy.zeros((1, features), "float32"))
 
 
 def _stateless(name: str, besides: Any) -> None:
+    import jax
+
     if jax.tree.leaves(besides):
         raise UserError(
             f"The module {name!r} keeps numbers besides its parameters (batch statistics, random streams), "
@@ -189,45 +248,50 @@ def _stateless(name: str, besides: Any) -> None:
         )
 
 
-def _equinox(name: str, build: Callable[[jax.Array], Any]) -> Model:
+def _equinox(name: str, build: Callable[[Array], Any]) -> Model:
     import equinox as eqx
+    import jax
 
     def is_array(leaf: Any) -> bool:
         return isinstance(leaf, jax.ShapeDtypeStruct) or eqx.is_array(leaf)
 
     _, static = eqx.partition(eqx.filter_eval_shape(build, jax.random.key(0)), is_array)
 
-    def init(key: jax.Array) -> Params:
+    def init(key: Array) -> Params:
         return eqx.partition(build(key), eqx.is_array)[0]
 
-    def apply(params: Params, x: jax.Array) -> jax.Array:
+    def apply(params: Params, x: Array) -> Array:
         module: Any = eqx.combine(params, static)
-        logits: jax.Array = module(x)
+        logits: Array = module(x)
         return logits
 
     return Model(name, init, apply)
 
 
-def _nnx(name: str, build: Callable[[jax.Array], Any], nnx: Any) -> Model:
+def _nnx(name: str, build: Callable[[Array], Any], nnx: Any) -> Model:
+    import jax
+
     graph, _, besides = nnx.split(build(jax.random.key(0)), nnx.Param, ...)
     _stateless(name, besides)
 
-    def init(key: jax.Array) -> Params:
+    def init(key: Array) -> Params:
         return nnx.to_pure_dict(nnx.state(build(key), nnx.Param))
 
-    def apply(params: Params, x: jax.Array) -> jax.Array:
-        logits: jax.Array = nnx.merge(graph, nnx.State(params))(x)
+    def apply(params: Params, x: Array) -> Array:
+        logits: Array = nnx.merge(graph, nnx.State(params))(x)
         return logits
 
     return Model(name, init, apply)
 
 
-def _linen(name: str, module: Any, example: jax.Array) -> Model:
+def _linen(name: str, module: Any, example: Array) -> Model:
+    import jax
+
     variables = jax.eval_shape(module.init, jax.random.key(0), example)
     _stateless(name, {kind: part for kind, part in variables.items() if kind != "params"})
 
-    def apply(params: Params, x: jax.Array) -> jax.Array:
-        logits: jax.Array = module.apply({"params": params}, x)
+    def apply(params: Params, x: Array) -> Array:
+        logits: Array = module.apply({"params": params}, x)
         return logits
 
     return Model(name, lambda key: module.init(key, example)["params"], apply)
@@ -241,6 +305,17 @@ PARITY = np.uint32(0x1BD11BDA)
 def is_dense(parts: tuple[LayerSpec, ...]) -> bool:
     """Whether a network is dense layers with ReLU between."""
     return bool(parts) and all(part.kind in ("dense", "relu") for part in parts)
+
+
+def dense_layers(parts: tuple[LayerSpec, ...], vector: Array) -> Layers:
+    """A flat vector's dense layers, as they lie in it."""
+    named, at, found = [part for part in parts if part.name], 0, list[Layer]()
+    for part, flip in zip(named, flips(len(named)), strict=True):
+        shape = (part.outputs, part.inputs) if flip else (part.inputs, part.outputs)
+        end = at + part.inputs * part.outputs
+        found.append(Layer(vector[at:end].reshape(shape), vector[end : end + part.outputs]))
+        at = end + part.outputs
+    return tuple(found)
 
 
 def drawn(parts: tuple[LayerSpec, ...], seed: int) -> Array:

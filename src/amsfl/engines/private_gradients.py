@@ -21,8 +21,8 @@ from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import losses
 from amsfl.engines.client_program import ClientJob
 from amsfl.engines.devices import Program
-from amsfl.engines.layers import Layer, flips, perceptron, product, weight_gradient
-from amsfl.engines.models import Model
+from amsfl.engines.layers import product, weight_gradient
+from amsfl.engines.models import Layer, Model, flips, is_dense
 from amsfl.engines.task import Task
 from amsfl.privacy import safe_sum
 
@@ -117,8 +117,9 @@ def reference_gradient(
 
 def row_sum(task: Task, private: RowPrivacy) -> Program:
     """f(params, x, y, present) -> the sum of the present rows' gradients, each cut; zero if not safe."""
-    apply, loss = task.model.apply, task.loss
-    summed = sum_of_layers(loss, private) if apply is perceptron else sum_of_any(apply, loss, private)
+    model, loss = task.model, task.loss
+    plain = is_dense(model.layers) and model.unit == 1
+    summed = sum_of_layers(loss, private) if plain else sum_of_any(model.apply, loss, private)
 
     def checked(params: Tree, x: jax.Array, y: jax.Array, present: jax.Array) -> Tree:
         total = summed(params, x, y, present)
@@ -132,7 +133,7 @@ def row_sum(task: Task, private: RowPrivacy) -> Program:
 def sum_of_any(apply: losses.Apply, loss: losses.RowLoss, private: RowPrivacy) -> Program:
     """Rows' gradients one by one: one gradient of all losses would let a row's NaN reach the others."""
 
-    def one(params: Tree, x: jax.Array, y: jax.Array) -> jax.Array:
+    def one(params: Tree, x: jax.Array, y: jax.Array) -> Array:
         return loss(apply(params, x[None]), y[None])[0]
 
     def summed(params: Tree, x: jax.Array, y: jax.Array, present: jax.Array) -> Tree:

@@ -1,19 +1,16 @@
 """A learning task as the engines see it: a flat vector, rows in one array, who owns which rows."""
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 
 from amsfl import sampling
-from amsfl.core.records import Tree
+from amsfl.core.records import Array, Tree
 from amsfl.data.dataset import Dataset
-from amsfl.engines import devices, layers, losses
-from amsfl.engines.models import Model, drawn, is_dense
+from amsfl.engines import devices, losses, models
+from amsfl.engines.models import Model, dense_layers, drawn, is_dense
 
 Matrix = np.ndarray[Any, np.dtype[Any]]
 PAGE = 4096
@@ -40,15 +37,10 @@ class Shards(NamedTuple):
         return np.asarray(self.rows / self.rows.sum(1, keepdims=True))
 
 
-@lru_cache(maxsize=16)  # tracing takes longer than scoring a thousand rows
-def _shapes(unravel: Callable[[jax.Array], Tree], dim: int, dtype: np.dtype[Any]) -> Tree:
-    return jax.eval_shape(unravel, jax.ShapeDtypeStruct((dim,), dtype))
-
-
 class Task(NamedTuple):
     model: Model
     dim: int
-    unravel: Callable[[jax.Array], Tree]
+    measured: Callable[[], tuple[int, Tree, Callable[[Array], Tree]]]  # `measure`, once somebody asks
     x: Matrix
     y: Matrix
     evals: dict[str, tuple[Matrix, Matrix]]
@@ -63,16 +55,29 @@ class Task(NamedTuple):
     held_back: int = 0  # rows at most that a client holds back
 
     @property
+    def unravel(self) -> Callable[[Array], Tree]:
+        """The way from a vector to the network's arrays."""
+        return self.measured()[2]
+
+    @property
     def shapes(self) -> Tree:
         """The network's arrays, without their numbers."""
-        return _shapes(self.unravel, self.dim, np.dtype(self.dtype))
+        return self.measured()[1]
 
     def arrays(self, vector: Matrix) -> Tree:
         """The network's arrays of a vector on the host, numpy's: nothing is compiled for them."""
+        if is_dense(self.model.layers):
+            return dense_layers(self.model.layers, vector)
+        import jax
+
         shapes, tree = jax.tree.flatten(self.shapes)
         ends = np.cumsum([leaf.size for leaf in shapes])[:-1]
         leaves = zip(np.split(vector, ends), shapes, strict=True)
         return jax.tree.unflatten(tree, [part.reshape(leaf.shape) for part, leaf in leaves])
+
+    def rows(self, split: str | None) -> Matrix:
+        """The features of a split; of the training rows where it is None."""
+        return self.x if split is None else self.evals[split][0]
 
     @property
     def scored(self) -> losses.RowLoss:
@@ -82,13 +87,16 @@ class Task(NamedTuple):
     def start(self) -> Matrix:
         """Initial models, [trials, dim]: drawn in float32, so that they are the same in any precision."""
         init = self.model.init
-        if isinstance(init, partial) and init.func is layers.zeros:
+        if isinstance(init, partial) and init.func is models.zeros:
             return np.zeros((len(self.seeds), self.dim), self.dtype)
-        if isinstance(init, partial) and init.func is layers.init and is_dense(self.model.layers):
+        if isinstance(init, partial) and init.func is models.init and is_dense(self.model.layers):
             return np.stack([drawn(self.model.layers, seed) for seed in self.seeds]).astype(self.dtype)
+        import jax
+        from jax.flatten_util import ravel_pytree
+
         with jax.enable_x64(False):
 
-            def one(seed: jax.Array) -> jax.Array:
+            def one(seed: Array) -> Array:
                 return ravel_pytree(self.model.init(jax.random.key(seed)))[0]
 
             # so many in one call: one program serves any number of trials
@@ -128,13 +136,13 @@ def make(
     dtype: FloatType = np.float32,
     loss: losses.RowLoss | None = None,
 ) -> Task:
-    dim, unravel = _measured(model, dtype)
+    measured = cache(partial(measure, model, dtype))  # tracing takes longer than scoring a thousand rows
     label = np.int32 if data.classes else dtype
     evals = {name: (x.astype(dtype), y.astype(label)) for name, (x, y) in data.evals.items()}
     return Task(
         model,
-        dim,
-        unravel,
+        models.numbers(model.layers) if model.layers else measured()[0],
+        measured,
         _on_pages(data.x, dtype),
         data.y.astype(label),
         evals,
@@ -147,19 +155,22 @@ def make(
     )
 
 
-def _measured(model: Model, dtype: FloatType) -> tuple[int, Callable[[jax.Array], Tree]]:
-    """How many numbers a model has, and the way from a vector back to its shapes; nothing is computed, for
-    which a GPU would load a program an operation."""
-    ways: list[Callable[[jax.Array], Tree]] = []
+def measure(model: Model, dtype: FloatType) -> tuple[int, Tree, Callable[[Array], Tree]]:
+    """How many numbers a model has, its arrays without them, and the way from a vector of jax to these;
+    nothing is computed, for which a GPU would load a program an operation."""
+    import jax
+    from jax.flatten_util import ravel_pytree
 
-    def vector() -> jax.Array:
+    ways: list[Callable[[Array], Tree]] = []
+
+    def begun() -> Tree:
         shapes = jax.eval_shape(model.init, jax.random.key(0))
-        zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, dtype), shapes)
-        flat_zeros, unravel = ravel_pytree(zeros)
-        ways.append(unravel)
-        return flat_zeros
+        zeros = jax.tree.map(lambda leaf: jax.numpy.zeros(leaf.shape, dtype), shapes)
+        ways.append(ravel_pytree(zeros)[1])
+        return zeros
 
-    return jax.eval_shape(vector).size, ways[0]
+    shapes = jax.eval_shape(begun)
+    return sum(leaf.size for leaf in jax.tree.leaves(shapes)), shapes, ways[0]
 
 
 def _on_pages(values: Matrix, dtype: FloatType) -> Matrix:

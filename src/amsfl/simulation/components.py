@@ -1,9 +1,10 @@
 """From settings to single parts of a run: data, clients' names, model, loss, method, what a round costs."""
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import jax
 import numpy as np
 
 from amsfl import clock, combine, data, methods, privacy, protocol, transmit
@@ -24,6 +25,7 @@ from amsfl.worth import CLIENTS_AT_MOST
 SENT = len(Reading._fields) - 2  # scalars of a reading that the client sends
 BATCH = 64  # of a minibatch, where clients choose it themselves
 PRODUCTS = {"strict": "highest", "tf32": "tensorfloat32", "bf16": "BF16_BF16_F32"}  # as jax calls them
+JAX_PRECISION = ("JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION")  # settings of jax that users make
 
 
 def load_data(config: Training) -> Dataset:
@@ -64,6 +66,8 @@ def named_network(spec: str, dataset: Dataset, private: bool) -> models.Model:
 
 def check_network(network: models.Model, dataset: Dataset) -> models.Model:
     """A user's network, if it takes the data's rows and gives as many numbers as there are classes."""
+    import jax
+
     wanted, rows = len(dataset.classes) or 1, dataset.x[:2]
     try:
         params = jax.eval_shape(network.init, jax.random.key(0))
@@ -172,6 +176,12 @@ def unknown_spending(config: RunConfig) -> str:
 @contextmanager
 def precision(config: RunConfig) -> Iterator[None]:
     """jax as this run wants it, and as it was again afterwards: no run's precision is another's."""
+    untouched = "jax" not in sys.modules and not {*JAX_PRECISION} & {*os.environ}
+    if config.precision == "float32" and untouched:  # it is how jax begins, should anything import it
+        yield
+        return
+    import jax
+
     with (
         jax.enable_x64(config.precision == "float64"),
         jax.default_matmul_precision(PRODUCTS.get(config.precision)),

@@ -4,9 +4,9 @@ recorded run left its clients.
 
 import platform
 from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 
-import jax
 import numpy as np
 
 from amsfl import clock
@@ -16,6 +16,7 @@ from amsfl.core.version import VERSION
 from amsfl.data import Dataset
 from amsfl.data.files import is_table
 from amsfl.engines import Errors, Scores, devices, metrics
+from amsfl.engines.models import tensors
 from amsfl.engines.task import Matrix
 from amsfl.methods import Method
 from amsfl.planning.planner import policy_of
@@ -106,9 +107,9 @@ def made_from(setup: RunSetup) -> Json:
 
 def layout(setup: RunSetup) -> list[str]:
     """Every array of the model in the order of the flat vector."""
-    shapes = jax.eval_shape(setup.task.model.init, jax.random.key(0))
-    leaves = jax.tree_util.tree_flatten_with_path(shapes)[0]
-    return [f"{jax.tree_util.keystr(path)} {leaf.shape}" for path, leaf in leaves]
+    task = setup.task
+    named = tensors(task.model, task.arrays(np.zeros(task.dim, task.dtype)))
+    return [f"{name} {part.shape}" for name, part in named.items()]
 
 
 def machine(setup: RunSetup, first: Array) -> Json:
@@ -122,7 +123,7 @@ def machine(setup: RunSetup, first: Array) -> Json:
 
 def versions() -> Json:
     kind = platform.machine()
-    return {"amsfl": VERSION, "jax": jax.__version__, "numpy": np.__version__, "processor": kind}
+    return {"amsfl": VERSION, "jax": version("jax"), "numpy": np.__version__, "processor": kind}
 
 
 def _read_as(data: Dataset) -> dict[str, str]:

@@ -11,8 +11,7 @@ from amsfl.core.algorithm import NUMBERS
 from amsfl.core.scores import UNBALANCED
 from amsfl.data import Dataset
 from amsfl.engines import task
-from amsfl.engines.evaluate import RowScorer, holdout_scorer
-from amsfl.engines.private_gradients import check_rows_apart
+from amsfl.engines.contract import RowScorer
 from amsfl.methods import Federation
 from amsfl.planning import Policy, planner
 from amsfl.planning.planner import PlannerContext, planner_context, steps_of
@@ -149,6 +148,8 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         mechanism.check(config, federation, policy, end)
         check_public(config, dataset.name)
     if federation.private_rows:
+        from amsfl.engines.private_gradients import check_rows_apart
+
         check_rows_apart(network, dataset.x)
     job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)
     shuffled = config.batch if config.epochs is not None else 0
@@ -182,6 +183,11 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     conditions = [
         conditions_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)
     ]
+    row_scores = None
+    if "worth" in config.details:
+        from amsfl.engines.evaluate import holdout_scorer
+
+        row_scores = holdout_scorer(job)
     work = work_of(federation, policy, job.dim, config.batch)
     claimed = cast.claimed(job.shards.weights)
     costs = [
@@ -223,5 +229,5 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         whole_rounds=[each is None and end.waits_for_all for each in conditions],
         learns=planner.learns(method, policy),
         judges=method.judges,
-        row_scores=holdout_scorer(job) if "worth" in config.details else None,
+        row_scores=row_scores,
     )

@@ -21,8 +21,7 @@ from amsfl.core.records import Json
 from amsfl.core.scores import UNBALANCED, judged_by
 from amsfl.data.dataset import is_own_table
 from amsfl.engines import Errors, Scores, Task, devices, metrics
-from amsfl.engines.contract import class_metrics
-from amsfl.engines.evaluate import outputs, score_rows
+from amsfl.engines.contract import class_metrics, outputs, score_rows
 from amsfl.engines.models import tensors
 from amsfl.engines.task import Matrix
 from amsfl.portable.evaluation import of_classes, permutation_importance
