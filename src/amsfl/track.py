@@ -1,4 +1,4 @@
-"""The numbers of every round to TensorBoard, MLflow, Weights & Biases, or a function of your own.
+"""The numbers of every round to TensorBoard, MLflow, Weights & Biases, Prometheus, or a function of yours.
 
 A tracker is a function that opens a run and returns two callbacks. All trackers get the same numbers. One
 that fails does not stop the run: it is reported once and not called again.
@@ -116,7 +116,27 @@ def wandb() -> Tracker:
     return begin
 
 
-TRACKERS = {"tensorboard": tensorboard, "mlflow": mlflow, "wandb": wandb}
+def prometheus() -> Tracker:
+    """A gauge a number at http://127.0.0.1:9100/metrics; AMSFL_METRICS_PORT names another port."""
+    library = need("prometheus_client", "prometheus-client", "The tracker prometheus")
+    gauges: dict[str, Any] = {}
+
+    def begin(info: RunInfo) -> RunCallbacks:
+        server, _ = library.start_http_server(int(os.environ.get("AMSFL_METRICS_PORT", 9100)), "127.0.0.1")
+
+        def on_round(record: RoundRecord) -> None:
+            for tag, value in ({"round": record.round} | numbers(record, info.clock)).items():
+                name = "amsfl_" + "".join(sign if sign.isalnum() else "_" for sign in tag)
+                if name not in gauges:
+                    gauges[name] = library.Gauge(name, tag)
+                gauges[name].set(value)
+
+        return RunCallbacks(on_round, lambda summary: server.shutdown())
+
+    return begin
+
+
+TRACKERS = {"tensorboard": tensorboard, "mlflow": mlflow, "wandb": wandb, "prometheus": prometheus}
 _KIND: Kind[Any] = Kind("tracker", Callable, TRACKERS)  # type: ignore[arg-type]  # any function
 
 

@@ -23,10 +23,11 @@ from amsfl.flower import (
     Measured,
     NumpyTrainer,
     Shard,
+    client,
     client_app,
     jax_client,
     serve,
-    task,
+    trainer,
 )
 from amsfl.flower.jax_trainer import NAME, one_array, program
 
@@ -119,7 +120,7 @@ def test_plain_numpy_is_one_of_them() -> None:
 def test_a_reading_around_a_loop_of_ones_own_times_the_loop_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(now=0.0)
     clock.perf_counter = lambda: clock.now
-    monkeypatch.setattr(task, "time", clock)
+    monkeypatch.setattr(trainer, "time", clock)
     scale = [1.0]
 
     def gradient() -> Any:
@@ -406,7 +407,7 @@ def test_a_client_s_process_imports_no_more_than_what_trains() -> None:
 
 
 def test_pace_is_the_node_s_or_the_run_s() -> None:
-    from amsfl.flower.task import pace_of
+    from amsfl.flower.client import pace_of
 
     context = SimpleNamespace(
         node_config={"partition-id": 2}, run_config={"slowdowns": "1,2,4", "step-seconds": 0.1}
@@ -419,7 +420,7 @@ def test_seconds_a_step_are_right_for_few_steps(steps: int, monkeypatch: pytest.
     """Every minibatch takes 0.16 s to load, and what the reading looks at is no part of the steps."""
     clock = SimpleNamespace(now=0.0, sleep=lambda seconds: None)
     clock.perf_counter = lambda: clock.now
-    monkeypatch.setattr(task, "time", clock)
+    monkeypatch.setattr(client, "time", clock)
 
     def load(dataset: Any) -> Any:
         clock.now += 0.16

@@ -14,7 +14,8 @@ from safetensors.numpy import load_file
 
 from amsfl import portable
 from amsfl.core import UserError
-from amsfl.flower import InProcessGrid, NumpyTrainer, client_app, evaluator, merged, serve, server_app
+from amsfl.flower import InProcessGrid, NumpyTrainer, client_app, merged, serve, server_app
+from amsfl.flower.jax_trainer import of_outputs
 from amsfl.flower.serving import first_arrays
 from amsfl.record import read_run
 
@@ -149,8 +150,7 @@ def test_first_models_in_any_form() -> None:
 
 
 def test_scores_follow_the_labels() -> None:
-    x, apply = np.eye(3), lambda arrays, rows: rows
-    right = evaluator(apply, x, np.arange(3))(0, ArrayRecord())
+    right = of_outputs(np.eye(3), np.arange(3), 3)
     assert right["accuracy"] == 1 and 0 < right["loss"] < 1
-    numbers = evaluator(lambda arrays, rows: rows[:, :1], x, np.array([1.0, 0.0, 0.5]))(0, ArrayRecord())
-    assert numbers["mae"] == pytest.approx(0.5 / 3) and {*numbers} == {"r2", "mae", "rmse", "loss"}
+    numbers = of_outputs(np.eye(3)[:, :1], np.array([1.0, 0.0, 0.5]), 0, unit=2.0)
+    assert numbers == pytest.approx({"loss": 0.125 / 3, "mse": 1 / 3, "mae": 1 / 3})

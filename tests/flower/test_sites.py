@@ -20,14 +20,21 @@ from virtual_grid import arrays_of, stock_app
 
 from amsfl import data, sampling
 from amsfl.core import RowPrivacy, UserError
-from amsfl.flower import InProcessGrid, Shard, client_app, jax_client, serve, site_policy_mod, torch_client
+from amsfl.flower import (
+    GradientTrainer,
+    InProcessGrid,
+    Shard,
+    client_app,
+    jax_client,
+    serve,
+    site_policy_mod,
+    torch_client,
+)
 from amsfl.flower import client as clients
-from amsfl.flower.client import GradientTrainer
+from amsfl.flower.client import FIELDS
 from amsfl.flower.jax_trainer import NAME, JaxTrainer, one_array, program
-from amsfl.flower.privacy import SiteLedger
-from amsfl.flower.privacy import gradient as private_gradient
-from amsfl.flower.site_policy import SitePolicy, read_policy
-from amsfl.flower.task import FIELDS
+from amsfl.flower.site_policy import SiteLedger, SitePolicy, read_policy
+from amsfl.flower.site_policy import gradient as private_gradient
 from amsfl.privacy import Exposure, epsilon, safe_sum, system_random
 from amsfl.record import read_run, read_sealed
 
@@ -318,7 +325,7 @@ def torch_app(**more: Any) -> Any:
 def made(app: Any, monkeypatch: pytest.MonkeyPatch, arrays: Any) -> Any:
     """The trainer of an app's site 1 with that model, caught where it is asked whether it can be private."""
     caught: list[Any] = []
-    monkeypatch.setattr(clients.privacy, "check", caught.append)
+    monkeypatch.setattr(clients.site_policy, "check", caught.append)
     grid = InProcessGrid(app, [{"partition-id": 1}])
     fields = ORDER | TERMS | {"batch-size": 2000, "noise": 100.0, "epsilon": 0.0}
     grid.send_and_receive(

@@ -104,9 +104,11 @@ def outcome(name: str) -> dict[str, float]:
 
 def in_process(settings: dict[str, Any]) -> dict[str, float]:
     """Three real clients and a real server in one process; its seconds are the machine's."""
+    from flwr.app import MetricRecord
+
     from amsfl import data
-    from amsfl.flower import InProcessGrid, Shard, evaluator, jax_client, serve
-    from amsfl.flower.jax_trainer import NAME, program
+    from amsfl.flower import InProcessGrid, Shard, jax_client, serve
+    from amsfl.flower.jax_trainer import NAME, of_outputs, program
 
     digits = data.load("digits")
     parts = data.partition("dirichlet:0.5", digits.y, 3, 0)
@@ -116,13 +118,12 @@ def in_process(settings: dict[str, Any]) -> dict[str, float]:
         rows = parts[int(context.node_config["partition-id"])]
         return Shard(digits.x[rows], digits.y[rows], 10, "softmax")
 
-    def logits(arrays: Any, rows: Any) -> Any:
-        flat = arrays[NAME].numpy()
-        return rows @ flat[:640].reshape(10, 64).T + flat[640:]
+    def score(number: int, arrays: Any) -> MetricRecord:
+        x, y = digits.evals["holdout"]
+        return MetricRecord(of_outputs(softmax.logits(arrays[NAME].numpy(), x), y, 10))
 
     grid = InProcessGrid(jax_client(shard), [{"partition-id": place} for place in range(3)])
     run = {"clients": 3, "rounds": 5, "batch": 16, "seed": 3} | settings
-    score = evaluator(logits, *digits.evals["holdout"])
     rounds: list[Any] = []
     result = serve(grid, run, softmax.start(3), evaluate=score, watch=rounds.append)
     scores = result.evaluate_metrics_serverapp[5]

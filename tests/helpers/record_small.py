@@ -10,7 +10,6 @@ from amsfl.record import (
     Checkpoint,
     Lock,
     Manifest,
-    MethodFacts,
     RoundRecord,
     StudyWriter,
     Summary,
@@ -20,7 +19,7 @@ from amsfl.record import (
 )
 from amsfl.record.disk import checksum
 
-FACTS = {"fake": MethodFacts("fake", "Fake")}
+FACTS = {"fake": {"name": "fake", "title": "Fake", "note": ""}}
 
 
 def manifest(**settings: Any) -> Manifest:

@@ -1,6 +1,6 @@
 """Records made by hand, for the tests of reports: no training, every number known."""
 
-from amsfl.record import Manifest, MethodFacts, RoundRecord, StudyRecord, Summary, TrialRecord
+from amsfl.record import Manifest, RoundRecord, StudyRecord, Summary, TrialRecord
 from amsfl.report.read import Source
 
 HOSTILE = [
@@ -74,6 +74,6 @@ def source(*entries, folder="study", data=None, clients=None, run=None, notes=No
         "run": {"seconds": 100, "clients": 2, "partition": "iid", "profile": "mild"} | (run or {}),
         "methods": {key: own for key, own, _ in entries},
     }
-    facts = {key: MethodFacts(key, key, (notes or {}).get(key, "")) for key, _, _ in entries}
+    facts = {key: {"name": key, "title": key, "note": (notes or {}).get(key, "")} for key, _, _ in entries}
     manifest = Manifest(kind="study", identity=0, settings=settings | study, methods=facts)
     return Source(folder, StudyRecord(manifest, {key: trials for key, _, trials in entries}))

@@ -186,7 +186,7 @@ def test_a_record_and_back(tmp_path):
     """Every field through JSON; what is not finite is null, and a checkpoint's is kept to the bit."""
     full = RoundRecord(1, {"sum": 1.0}, {"sum": 1.0}, 2.0, {"h": {"a": 1.0}}, [0], [3], None, 1.0, 2.0,
                        {"loss": [0.5]}, {"why": ["cap"]}, {"seconds": 0.1}, [1.0])  # fmt: skip
-    assert RoundRecord.of(disk.unseal_lines(disk.seal(full._asdict())).rows[0]) == full
+    assert RoundRecord.of(disk.unseal_lines(disk.seal(full._asdict()))[0][0]) == full
     for value in ({}, {"a": {"b": {}}}):
         assert disk.unseal(disk.seal(value, 1)) == disk.unseal(disk.seal(value)) == value
     assert "NaN" not in disk.dumps([float("nan"), float("inf")])
@@ -196,4 +196,4 @@ def test_a_record_and_back(tmp_path):
     )
     run(tmp_path / "run")
     found = record.read_run(tmp_path / "run")
-    assert isinstance(found.summary, Summary) and found.method.title == "Fake" and len(found.rounds) == 6
+    assert isinstance(found.summary, Summary) and found.method["title"] == "Fake" and len(found.rounds) == 6

@@ -13,7 +13,7 @@ from amsfl.cli.app import app
 from amsfl.cli.sites import _show_sites as show
 from amsfl.clock import read_profile
 from amsfl.core import UserError
-from amsfl.record import Manifest, MethodFacts, RoundRecord, RunRecord
+from amsfl.record import Manifest, RoundRecord, RunRecord
 from amsfl.study.calibrate import FittedSites, as_csv, calibrate, fit
 
 SITES = "step_seconds,latency,jitter,failure\n0.01,0.5,0.1,0\n0.02,0.2,0.3,0.2\n0.05,0.3,0,0.1\n"
@@ -73,7 +73,7 @@ def test_a_name_with_a_comma_is_one_cell_on_the_screen(capsys: pytest.CaptureFix
 
 def real(rounds: list[RoundRecord], **settings: Any) -> RunRecord:
     about = {"clients": {"names": ["7", "12"]}}
-    facts = {"fedavg": MethodFacts("fedavg", "FedAvg")}
+    facts = {"fedavg": {"name": "fedavg", "title": "FedAvg", "note": ""}}
     kept = {"method": "fedavg", "data": "own", "cohort": None} | settings
     return RunRecord(Manifest("flower", kept, facts, about=about), rounds, None)
 

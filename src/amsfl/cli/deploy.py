@@ -47,14 +47,6 @@ def deploy(
     resume: Annotated[bool, Parameter(help="continue from the folder's last round"), flags.RARE] = False,
     force: Annotated[bool, Parameter(help="replace a run that the folder holds"), flags.RARE] = False,
     track: Annotated[Track, flags.RARE] = "",
-    metrics_port: Annotated[
-        int,
-        Parameter(
-            validator=Number(gte=0, lte=65535),
-            help="the server's numbers for Prometheus, on loopback; 0: none",
-        ),
-        flags.RARE,
-    ] = 0,
     as_json: Annotated[AsJson, flags.RARE] = False,
 ) -> None:
     """Train on a table through Flower's own messages, in this process; or run a Flower app of your own.
@@ -66,7 +58,7 @@ def deploy(
     from amsfl.flower.deploy import run_app, write_project
     from amsfl.flower.internals import pairs
 
-    asked = {**settings, "resume": resume, "force": force, "metrics_port": metrics_port}
+    asked = {**settings, "resume": resume, "force": force}
     asked |= {"track": track, "slowdowns": slowdowns, "step_seconds": step_seconds}
     own_app = table is not None and table.is_dir() and (table / "pyproject.toml").is_file()
     if table is not None and not own_app:

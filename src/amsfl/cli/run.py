@@ -24,7 +24,9 @@ Verbose = Annotated[
     bool,
     Parameter(help="also say how the table was read, what was spent, and how the run compares to FedAvg"),
 ]
-Track = Annotated[str, Parameter(help="also send rounds to tensorboard, mlflow, wandb or module:attribute")]
+Track = Annotated[
+    str, Parameter(help="also send rounds to tensorboard, mlflow, wandb, prometheus or module:attribute")
+]
 
 
 @flags.takes(RunConfig)

@@ -7,32 +7,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from amsfl.flower.client import GradientTrainer, NumpyTrainer, Trainer, client_app
+    from amsfl.flower.client import client_app, site_policy_mod
     from amsfl.flower.corrections import FedDyn, Scaffold
     from amsfl.flower.in_process import InProcessGrid
     from amsfl.flower.jax_trainer import Shard, jax_client
     from amsfl.flower.round_grid import RoundGrid
-    from amsfl.flower.scores import evaluator
     from amsfl.flower.serving import merged, serve, server_app
     from amsfl.flower.shards import Splits
-    from amsfl.flower.site_policy import site_policy_mod
     from amsfl.flower.strategy import AMSFL
-    from amsfl.flower.task import Measured
     from amsfl.flower.torch_trainer import torch_arrays, torch_client, torch_loop_client
+    from amsfl.flower.trainer import GradientTrainer, Measured, NumpyTrainer, Trainer
 
 _PLACES = {
-    "client": ("GradientTrainer", "NumpyTrainer", "Trainer", "client_app"),
+    "client": ("client_app", "site_policy_mod"),
     "corrections": ("FedDyn", "Scaffold"),
     "in_process": ("InProcessGrid",),
     "jax_trainer": ("Shard", "jax_client"),
-    "task": ("Measured",),
     "round_grid": ("RoundGrid",),
-    "scores": ("evaluator",),
     "serving": ("merged", "serve", "server_app"),
     "shards": ("Splits",),
-    "site_policy": ("site_policy_mod",),
     "strategy": ("AMSFL",),
     "torch_trainer": ("torch_arrays", "torch_client", "torch_loop_client"),
+    "trainer": ("GradientTrainer", "Measured", "NumpyTrainer", "Trainer"),
 }
 __all__ = [
     "AMSFL",
@@ -47,7 +43,6 @@ __all__ = [
     "Splits",
     "Trainer",
     "client_app",
-    "evaluator",
     "jax_client",
     "merged",
     "serve",

@@ -1,108 +1,121 @@
-"""ClientApps of ours: any Trainer, held to its site's policy.
+"""A site's side of an order, from the message to the reply: what is asked, whether the site's policy allows
+it, its steps, and what leaves.
 
-A Trainer is what a site brings: torch_client.py, jax_client.py and NumpyTrainer below have one each.
+    for step in task:  # 0, 1, ...: as many as were asked for, fewer where the site's policy stops them
+        ...
+
+Every turn of the loop is timed, and slowed where the client is to be slow. What trains is a Trainer
+(trainer.py); torch_trainer.py and jax_trainer.py have one each. Any other ClientApp holds to a site's policy
+by `ClientApp(mods=[site_policy_mod])`.
 """
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MessageType, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
-from amsfl.flower import privacy
-from amsfl.flower.site_policy import obey
-from amsfl.flower.task import FlatVector, LocalTask, NoMoreData, fading, flat, received, unflat
+from amsfl.flower import site_policy
+from amsfl.flower.arrays import Part, flat
+from amsfl.flower.trainer import Trainer
+from amsfl.privacy import RECORD_LEVEL, Terms
+
+LEFT_OUT = 10  # batches of a round whose loss may be none
+LONGEST_TEXT = 300
+FIELDS: dict[str, Any] = {  # of an order, and what they are where it does not say
+    "local-steps": 0,
+    "lr": 0.0,
+    "server-round": 1,
+    "batch-size": 32,
+    "seed": 0,
+    "held-back": 0.0,
+    "repeat": 0,  # of the same order, where nodes do not wait for each other
+    "proximal-mu": 0.0,
+    "run": "",
+    "privacy": "",
+    "clip": 0.0,
+    "noise": 0.0,
+    "epsilon": 0.0,
+    "delta": 0.0,
+    "privacy-steps": 0,  # that the run will ask of a client
+    "privacy-begun": False,  # whether the server has taken some of them
+}
+WORDS = {float: "a finite number", int: "a whole number", str: "a short text", bool: "true or false"}
 
 
-class Trainer:
-    """What a client brings: rows, a model and how it is trained; the rest may be left out. Those that compute
-    flat gradients are a GradientTrainer; what one needs for privacy, privacy.py says."""
+class LocalTask:
+    """What is asked of a client this round, and what came of it.
 
-    rows: int  # how many it trains on: its weight
-
-    def load(self, arrays: ArrayRecord, task: LocalTask) -> None:
-        """Take the model; a UserError where it is not this client's. No row is looked at."""
-        raise NotImplementedError
-
-    def train(self, task: LocalTask) -> Mapping[str, float]:
-        """Take the steps, `for step in task`; what the server should know besides: `fading`, metrics of one's
-        own."""
-        raise NotImplementedError
-
-    def arrays(self) -> ArrayRecord:
-        """The model as it is now: the same names, shapes and types as came."""
-        raise NotImplementedError
-
-    def held_back(self, task: LocalTask) -> tuple[float, float] | None:
-        """Mean loss of the share of rows (`task.held_share`) that it does not train on, and how much their
-        outputs differ (docs/protocol.md); None without any."""
-        return None
-
-    def evaluate(self) -> Mapping[str, float] | None:
-        """Scores on its own test rows, and `num-examples`; None without any."""
-        return None
-
-
-class GradientTrainer(Trainer):
-    """Steps along flat gradients; `rows` and `gradient` are all that is needed."""
-
-    x: FlatVector
-
-    def gradient(self, x: FlatVector, step: int) -> tuple[float, FlatVector]:
-        """Mean loss and gradient of a minibatch at the flat model; the same number, the same rows."""
-        raise NotImplementedError
-
-    def load(self, arrays: ArrayRecord, task: LocalTask) -> None:
-        self.task, self.came, self.x = task, arrays, flat(arrays)
-
-    def train(self, task: LocalTask) -> Mapping[str, float]:
-        first, anchor = None, self.x
-        for number in task:
-            try:
-                loss, grad = self.gradient(self.x, number)
-            except NoMoreData:
-                break
-            if not math.isfinite(loss):
-                task.leave_out(loss)
-                continue
-            first = grad if first is None else first
-            self.x = task.step(self.x, anchor, grad)
-        if first is None:
-            return {}
-        return fading(first, self.gradient(self.x, 0)[1], task.done, task.lr)
-
-    def arrays(self) -> ArrayRecord:
-        return unflat(self.x, self.came)
-
-
-class NumpyTrainer(GradientTrainer):
-    """A Trainer from one function.
-
-    Args:
-        rows: How many it trains on.
-        gradient: `gradient(x, step, task)` returns loss and gradient of the flat model; `step` numbers the
-            round's minibatches, and `task` has seed, round, client and batch to draw them by.
-        evaluate: `evaluate(x)` returns scores on test rows, and how many those are as `num-examples`.
+    `steps`, `lr`, `round` (from 0), `batch` and `seed` are the server's, `node` is Flower's node-config.
     """
 
-    def __init__(
-        self,
-        rows: int,
-        gradient: Callable[[FlatVector, int, LocalTask], tuple[float, FlatVector]],
-        evaluate: Callable[[FlatVector], Mapping[str, float]] | None = None,
-    ):
-        self.rows, self._gradient, self._evaluate = rows, gradient, evaluate
+    def __init__(self, config: ConfigRecord, context: Context, kind: str = MessageType.TRAIN):
+        given = FIELDS | {key: checked(key, config[key]) for key in FIELDS if key in config}
+        if kind == MessageType.TRAIN and not (given["local-steps"] and given["lr"]):
+            raise UserError("The server's config has no local-steps or no lr: train with amsfl.flower.AMSFL.")
+        self.steps, self.lr, self.mu = given["local-steps"], given["lr"], given["proximal-mu"]
+        self.round, self.repeat = given["server-round"] - 1, given["repeat"]
+        self.seed, self.run, self.batch = given["seed"], given["run"], given["batch-size"]
+        self.held_share, self.private_steps = given["held-back"], given["privacy-steps"]
+        self.terms, self.begun = _terms(given), given["privacy-begun"]
+        self.correction = _vector(config.get("correction"))
+        self.node: Mapping[str, Any] = dict(context.node_config)
+        self.client = int(self.node.get("partition-id", context.node_id % 2**31))
+        (self.slowdown, self.least), self.seconds = pace_of(context), math.inf
+        self.timed: list[float] = []
+        self.done = self.skipped = 0
+        self._counts = True
 
-    def gradient(self, x: FlatVector, step: int) -> tuple[float, FlatVector]:
-        loss, grad = self._gradient(x, step, self.task)
-        return float(loss), np.asarray(grad, np.float32)
+    def step(self, y: Part, anchor: Part, grad: Part) -> Part:
+        """y - lr (g + mu (y - a) + correction)."""
+        way = grad + self.mu * (y - anchor) if self.mu else grad
+        way = way if self.correction is None else way + self.correction
+        return np.asarray(y - np.float32(self.lr) * way, np.float32)
 
-    def evaluate(self) -> Mapping[str, float] | None:
-        return self._evaluate(self.x) if self._evaluate else None
+    def __iter__(self) -> Iterator[int]:
+        while self.done < self.steps and sum(self.timed) + float(np.mean(self.timed or 0)) <= self.seconds:
+            self._counts, started = True, time.perf_counter()
+            yield self.done
+            self._wait(time.perf_counter() - started)
+            self.timed.append(time.perf_counter() - started)
+            self.done += self._counts
+
+    def leave_out(self, loss: float) -> None:
+        """This turn was no step: its loss is none. A batch or two may have that; a model whose losses all
+        have it is lost."""
+        self._counts = False
+        self.skipped += 1
+        if self.skipped > LEFT_OUT:
+            how = "lower the learning rate, clip the gradients, or look for rows that are not finite"
+            raise UserError(f"The loss was {loss} in {self.skipped} batches of one round; {how}.")
+
+    def took(self, steps: int, seconds: float) -> None:
+        """Steps that were not taken in this task's own loop, and how long they took together."""
+        self.timed = [self._wait(seconds / steps) for _ in range(steps)]
+        self.done = steps
+
+    def _wait(self, took: float) -> float:
+        """A step's seconds, after it was made as slow as it is to be."""
+        slow = self.slowdown * max(took, self.least)
+        time.sleep(max(slow - took, 0.0))
+        return max(slow, took)
+
+    @property
+    def key(self) -> Any:
+        """Of the minibatches' row numbers: of (seed, round, client) alone, so that a round run again is the
+        same."""
+        with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
+            return sampling.stream(*map(sampling.words, (self.seed, self.draw, self.client)))
+
+    @property
+    def draw(self) -> int:
+        """The round, or a number that no round has, where it is asked for once more."""
+        return self.round + (self.repeat << 20)
 
 
 def client_app(make: Callable[[Context], Trainer]) -> ClientApp:
@@ -119,7 +132,7 @@ def client_app(make: Callable[[Context], Trainer]) -> ClientApp:
     @app.train()
     def train(message: Message, context: Context) -> Message:
         def answer(arrays: ArrayRecord, task: LocalTask) -> Message:
-            with privacy.silent(task.terms is not None, UserError):
+            with site_policy.silent(task.terms is not None, UserError):
                 return Message(work(arrays, task, context, make), reply_to=message)
 
         return obey(message, context, answer)
@@ -128,7 +141,7 @@ def client_app(make: Callable[[Context], Trainer]) -> ClientApp:
     def evaluate(message: Message, context: Context) -> Message:
         def answer() -> Message:
             arrays, task = received(message, context)
-            privacy.SiteLedger(context).check_open()
+            site_policy.SiteLedger(context).check_open()
             trainer = make(context)
             trainer.load(arrays, task)
             scores = trainer.evaluate()
@@ -141,12 +154,108 @@ def client_app(make: Callable[[Context], Trainer]) -> ClientApp:
     return app
 
 
+def site_policy_mod(
+    message: Message, context: Context, call_next: Callable[[Message, Context], Message]
+) -> Message:
+    """A Flower mod that holds any ClientApp to the site's policy: `ClientApp(mods=[site_policy_mod])`.
+
+    Args:
+        message: As it came.
+        context: Of the node.
+        call_next: The app.
+
+    Returns:
+        The app's reply.
+    """
+    return obey(message, context, lambda *order: call_next(message, context), private=False)
+
+
+def obey(message: Message, context: Context, answer: Callable[..., Message], private: bool = True) -> Message:
+    """What all that a site does goes through: its policy, before it `answer`s and after, and its log.
+
+    `answer(arrays, task)` of an order to train; `answer()` of others. `private`: whether it can keep rows so.
+    """
+    what = message.metadata.message_type
+    with site_policy.logged(context, what) as entry:
+        policy = site_policy.policy_of(context)
+        if policy.private and not private:  # whatever the order says
+            raise UserError(site_policy.PRIVATE)
+        if what == MessageType.TRAIN:
+            arrays, task = received(message, context)
+            entry["task"] = {
+                key: value for key, value in vars(task).items() if isinstance(value, int | float | str)
+            }
+            policy.check(task, arrays, context.run_id)
+            task.seconds = policy.most_seconds
+            reply = answer(arrays, task)
+        elif policy.private or not policy.scores:
+            raise UserError("This site keeps its rows private: scores of them do not leave.")
+        else:
+            reply = answer()
+        policy.check_size(reply)
+        if reply.has_content():
+            entry["sent"] = {name: dict(each) for name, each in reply.content.metric_records.items()}
+        return reply
+
+
+def received(message: Message, context: Context) -> tuple[ArrayRecord, LocalTask]:
+    """An order's arrays, and what is asked."""
+    records, configs = message.content.array_records, message.content.config_records
+    if len(records) != 1 or len(configs) != 1:
+        raise UserError("An order has one ArrayRecord and one ConfigRecord.")
+    arrays, config = next(iter(records.values())), next(iter(configs.values()))
+    task = LocalTask(config, context, message.metadata.message_type)
+    if task.correction is not None and task.correction.size != flat(arrays).size:
+        raise UserError(f"The correction has {task.correction.size} numbers, and the model has others.")
+    return arrays, task
+
+
+def checked(key: str, value: Any) -> Any:
+    """A field of the server's, of its kind to the letter: a 5 in place of "5" would be taken for something
+    else."""
+    kind = type(FIELDS[key])
+    if kind is float and type(value) is not bool and isinstance(value, int | float) and math.isfinite(value):
+        return float(value)
+    if type(value) is kind and kind is not float and (kind is not str or len(value) <= LONGEST_TEXT):
+        return value
+    raise UserError(f"The server's {key!r} should be {WORDS[kind]}, and is {str(value)[:60]!r}.")
+
+
+def _terms(given: Mapping[str, Any]) -> Terms | None:
+    if not given["privacy"]:
+        return None
+    if given["privacy"] != RECORD_LEVEL.name:
+        raise UserError(f"The privacy mechanism {given['privacy']!r} has no part at clients.")
+    return Terms(given["privacy"], given["clip"], given["noise"], given["epsilon"], given["delta"])
+
+
+def _vector(data: Any) -> Part | None:
+    if data is None:
+        return None
+    if not isinstance(data, bytes) or len(data) % 4:
+        raise UserError("The server's 'correction' should be the bytes of float32 numbers.")
+    return np.frombuffer(data, "<f4")
+
+
+def pace_of(context: Context) -> tuple[float, float]:
+    """A handicap, to make equal machines unequal: every step lasts `slowdown` times as long as it took, and
+    at least that many times `step-seconds`.
+
+    Both are of the node-config, or of the run-config, where `slowdowns` has one for each partition ("1,2,4").
+    """
+    node, run = context.node_config, context.run_config
+    each = [float(part) for part in str(run.get("slowdowns", "")).split(",") if part] or [1.0]
+    slowdown: Any = node.get("slowdown", each[int(node.get("partition-id", 0)) % len(each)])
+    least: Any = node.get("step-seconds", run.get("step-seconds", 0.0))
+    return float(slowdown), float(least)
+
+
 def work(
     arrays: ArrayRecord, task: LocalTask, context: Context, make: Callable[[Context], Trainer]
 ) -> RecordDict:
     """A client's round. All that can be wrong with an order is found before anything of its epsilon is
     spent."""
-    started, ledger = time.perf_counter(), privacy.SiteLedger(context)
+    started, ledger = time.perf_counter(), site_policy.SiteLedger(context)
     if task.terms is None:
         ledger.check_open()
     trainer = make(context)
@@ -164,19 +273,19 @@ def work(
 
 
 def private_work(
-    trainer: Any, task: LocalTask, ledger: privacy.SiteLedger, started: float
+    trainer: Any, task: LocalTask, ledger: site_policy.SiteLedger, started: float
 ) -> dict[str, float]:
     """Private steps, which tell nothing else: no reading, no loss, and seconds that are rounded."""
     terms = task.terms
     assert terms is not None
-    privacy.check(trainer)
+    site_policy.check(trainer)
     private, anchor = RowPrivacy(terms.clip), trainer.x
     task.steps, noise = ledger.spend(task, trainer.rows)
     for _ in task:
-        grad = privacy.gradient(trainer, private, noise, task.batch, trainer.x)
+        grad = site_policy.gradient(trainer, private, noise, task.batch, trainer.x)
         trainer.x = task.step(trainer.x, anchor, grad)
     spent = ledger.give_back(task.run, task.steps - task.done)
-    step = privacy.coarse(sum(task.timed) / task.done)
-    whole = privacy.coarse(time.perf_counter() - started)
+    step = site_policy.coarse(sum(task.timed) / task.done)
+    whole = site_policy.coarse(time.perf_counter() - started)
     time.sleep(max(started + whole - time.perf_counter(), 0))  # the server has a clock, too
     return {"train-seconds": step * task.done, "epsilon": spent}

@@ -1,4 +1,4 @@
-"""SCAFFOLD and FedDyn around any Strategy, from replies as they are: the server keeps what clients would.
+"""SCAFFOLD and FedDyn around AMSFL, from replies as they are: the server keeps what clients would.
 
     strategy = Scaffold(AMSFL(lr=0.1))
 
@@ -10,67 +10,60 @@ replies anyway, so the server holds one vector for every node that ever replied.
 from collections.abc import Iterable
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from amsfl.core import UserError
-from amsfl.flower.strategy import AMSFL, chain
-from amsfl.flower.task import FlatVector, flat, unflat
-from amsfl.flower.wrapper import Wrapper
+from amsfl.flower.arrays import FlatVector, flat, unflat
+from amsfl.flower.strategy import AMSFL
 
 
-class Corrected(Wrapper):
-    """Sends each node a correction, and learns from what it replies."""
+class Corrected(AMSFL):
+    """An AMSFL that sends each node a correction besides, and learns from what it replies."""
 
     mu = 0.0
 
     def __init__(self, strategy: Strategy):
-        super().__init__(strategy)
-        inside = [each for each in chain(strategy) if isinstance(each, AMSFL)]
-        if not inside:
-            raise UserError(f"{type(self).__name__} needs an AMSFL inside: {type(self).__name__}(AMSFL())")
-        self.planner = inside[0]
+        if not isinstance(strategy, AMSFL):
+            raise UserError(f"{type(self).__name__} is around an AMSFL: {type(self).__name__}(AMSFL(...))")
+        self.__dict__.update(vars(strategy))
         self.own: dict[int, FlatVector] = {}  # by node
-        self.rows: dict[int, float] = {}
         self.asked: dict[int, FlatVector] = {}  # the correction that was sent
 
     def _correction(self, node: int, size: int) -> FlatVector:
         raise NotImplementedError
 
-    def _learn(self, node: int, change: FlatVector, correction: FlatVector, steps: int, lr: float) -> None:
+    def _take(self, node: int, change: FlatVector, correction: FlatVector, steps: int, lr: float) -> None:
         """`change` is what a node replied, less what it was sent."""
         raise NotImplementedError
 
     def _mean(self, size: int) -> FlatVector:
         """Of all nodes' own vectors, by their rows."""
-        total = sum((self.rows[node] * own for node, own in self.own.items()), np.zeros(size, np.float32))
-        return np.asarray(total / max(sum(self.rows.values()), 1e-30), np.float32)
+        rows = {node: self.nodes.each[node].rows for node in self.own}
+        total = sum((rows[node] * own for node, own in self.own.items()), np.zeros(size, np.float32))
+        return np.asarray(total / max(sum(rows.values()), 1e-30), np.float32)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        messages = list(self.strategy.configure_train(server_round, arrays, config, grid))
+        messages = list(super().configure_train(server_round, arrays, config, grid))
         for message in messages:
-            node, content = message.metadata.dst_node_id, RecordDict(dict(message.content))
-            key, given = next(iter(content.config_records.items()))
-            size = flat(next(iter(content.array_records.values()))).size
+            node, config = message.metadata.dst_node_id, next(iter(message.content.config_records.values()))
+            size = flat(next(iter(message.content.array_records.values()))).size
             self.asked[node] = correction = self._correction(node, size)
-            self.planner.log[-1]["down"] += correction.nbytes
-            mine = {"correction": correction.astype("<f4").tobytes(), "proximal-mu": self.mu}
-            content[key] = ConfigRecord(dict(given) | mine)
-            message.content = content
+            self.log[-1]["down"] += correction.nbytes
+            config["correction"], config["proximal-mu"] = correction.astype("<f4").tobytes(), self.mu
         return messages
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        arrays, metrics = self.strategy.aggregate_train(server_round, replies)
-        for taken in self.planner.taken:  # what AMSFL refused teaches nothing
+        arrays, metrics = super().aggregate_train(server_round, replies)
+        for taken in self.taken:  # what AMSFL refused teaches nothing
             node, parts = taken.node, [taken.change[key] for key in taken.sent.anchor if key in taken.change]
             change = np.concatenate([part.ravel() for part in parts]).astype(np.float32)
-            self.rows[node] = self.planner.nodes.each[node].rows
-            self._learn(node, change, self.asked[node], taken.steps, taken.sent.lr)
+            self._take(node, change, self.asked[node], taken.steps, taken.sent.lr)
         return arrays, metrics
 
 
@@ -79,14 +72,14 @@ class Scaffold(Corrected):
     1910.06378.
 
     Args:
-        strategy: An AMSFL, or one with an AMSFL inside.
+        strategy: An AMSFL.
     """
 
     def _correction(self, node: int, size: int) -> FlatVector:
         mean = self._mean(size)
         return mean - self.own.get(node, mean)
 
-    def _learn(self, node: int, change: FlatVector, correction: FlatVector, steps: int, lr: float) -> None:
+    def _take(self, node: int, change: FlatVector, correction: FlatVector, steps: int, lr: float) -> None:
         self.own[node] = np.asarray(-change / (steps * lr) - correction, np.float32)
 
 
@@ -97,7 +90,7 @@ class FedDyn(Corrected):
     Acar et al. 2021, arXiv 2111.04263.
 
     Args:
-        strategy: An AMSFL, or one with an AMSFL inside.
+        strategy: An AMSFL.
         alpha: How strongly clients are held.
     """
 
@@ -108,7 +101,7 @@ class FedDyn(Corrected):
     def _correction(self, node: int, size: int) -> FlatVector:
         return -self.own.get(node, np.zeros(size, np.float32))
 
-    def _learn(self, node: int, change: FlatVector, correction: FlatVector, steps: int, lr: float) -> None:
+    def _take(self, node: int, change: FlatVector, correction: FlatVector, steps: int, lr: float) -> None:
         self.own[node] = np.asarray(-correction - self.mu * change, np.float32)
 
     def aggregate_train(

@@ -21,7 +21,6 @@ KEYS: dict[str, Any] = {  # of the run-config beside settings: Flower overrides 
     "out": "",
     "resume": False,
     "force": False,
-    "metrics-port": 0,
     "track": "",
     "slowdowns": "",
     "step-seconds": 0.0,

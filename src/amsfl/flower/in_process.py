@@ -1,6 +1,6 @@
 """A dress rehearsal: the real ClientApps and the real server in one process, with no Flower process at all.
 
-    grid = InProcessGrid(client_app, nodes=[{"partition-id": i} for i in range(3)])
+    grid = GrowingGrid(client_app, nodes=[{"partition-id": i} for i in range(3)])
     AMSFL().start(grid, initial_arrays, num_rounds=5)
 
 To try an app before it is deployed, and to test. Messages are worked off when the server looks for replies,

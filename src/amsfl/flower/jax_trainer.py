@@ -11,10 +11,10 @@ from flwr.clientapp import ClientApp
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
 from amsfl.core.records import Array as Vector
-from amsfl.flower import scores
-from amsfl.flower.client import GradientTrainer, client_app
-from amsfl.flower.privacy import room
-from amsfl.flower.task import FlatVector, LocalTask
+from amsfl.flower.arrays import FlatVector
+from amsfl.flower.client import LocalTask, client_app
+from amsfl.flower.site_policy import room
+from amsfl.flower.trainer import GradientTrainer
 from amsfl.portable.network import check_rows
 
 NAME = "parameters"  # of the one array that travels
@@ -83,7 +83,7 @@ class JaxTrainer(GradientTrainer):
         """Layers of ours treat every row by itself; what is compiled is compiled before anything is spent."""
 
     def row_sum(self, x: Any, places: Any, present: Any, private: RowPrivacy) -> Any:
-        """See privacy.py."""
+        """See site_policy.py."""
         size, summed = room(self.batch, self.rows), self.program.row_sum(private)
         total = np.zeros_like(x)
         for begin in range(0, len(places), size):
@@ -97,7 +97,7 @@ class JaxTrainer(GradientTrainer):
             return None
         rows, labels = self.shard.test
         outputs = np.asarray(self.program.logits(self.x, rows), np.float64)
-        said = scores.of_outputs(outputs, labels, self.shard.classes, self.shard.unit)
+        said = of_outputs(outputs, labels, self.shard.classes, self.shard.unit)
         return {**said, "num-examples": float(len(labels))}
 
     def _batch(self, step: int) -> tuple[Any, Any]:
@@ -108,10 +108,30 @@ class JaxTrainer(GradientTrainer):
         return self.shard.x[picked], self.shard.y[picked]
 
 
+def of_outputs(outputs: Any, y: Any, classes: int, unit: float = 1.0) -> dict[str, float]:
+    """Loss and accuracy of logits; of amounts, in units of `unit`, half the plain square, mse and mae.
+
+    Means by rows, so that those of several clients add up.
+    """
+    if classes:
+        hits = (np.asarray(outputs).argmax(1) == np.asarray(y)).mean()
+        return {"loss": cross_entropy(np.asarray(outputs, np.float64), y), "accuracy": float(hits)}
+    off = np.asarray(outputs, np.float64).reshape(-1) - np.asarray(y, np.float64).reshape(-1)
+    square = float((off**2).mean())
+    return {"loss": square / 2, "mse": square * unit**2, "mae": float(np.abs(off).mean()) * unit}
+
+
+def cross_entropy(logits: Vector, y: Any) -> float:
+    """The mean over rows, of logits in double precision."""
+    top = logits.max(1, keepdims=True)
+    likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
+    return float(-likely[np.arange(len(y)), y].mean())
+
+
 class Program:
     """A model's compiled functions of flat vectors."""
 
-    def __init__(self, spec: str, features: int, classes: int):
+    def __init__(self, spec: str, features: int, classes: int, evals: Any = None, amount: Any = None):
         from amsfl.data import Dataset
         from amsfl.engines import losses, models, private_gradients, task
 
@@ -121,7 +141,8 @@ class Program:
         names, columns = (tuple(map(str, range(count))) for count in (classes, features))
         label = np.zeros(1, np.int32 if classes else np.float32)
         nothing = Dataset("none", np.zeros((1, features), np.float32), label, {}, names, columns)
-        job = task.make(nothing, models.make(spec, features, classes or 1), [[np.arange(1)]], [0])
+        nothing = nothing._replace(evals=evals or {}, amount=amount)
+        job = self.job = task.make(nothing, models.make(spec, features, classes or 1), [[np.arange(1)]], [0])
 
         def outputs(x: Any, rows: Any) -> Any:
             return job.model.apply(job.unravel(x), rows)

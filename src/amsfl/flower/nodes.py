@@ -1,8 +1,5 @@
-"""What the server knows of its nodes (how fast they are, what their steps are worth), and the plan that
-follows.
-
-Gains, fading, the judge and the plan are the simulation's own (planning/). And whether a reply may touch the
-model: what of it is used, or a sentence that says why nothing is.
+"""What the server knows of its nodes (speed, what steps are worth, how large changes are), and the plan that
+follows. Gains, fading, the judge and the plan are the simulation's own (planning/).
 
 The size of a change is ||change|| / (lr sqrt(steps)), the mean length of its steps if they were a walk: an
 honest walk of t steps ends between one step and t steps from its start, so that by sqrt(t) one step and 64
@@ -15,26 +12,25 @@ sizes are part of the medians, which grow twofold a round at most, so that a bou
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from flwr.app import ArrayRecord, Message, MetricRecord
 
 from amsfl import planning
 from amsfl.core import Reading
 from amsfl.core.algorithm import NUMBERS
-from amsfl.core.records import Array, Json
-from amsfl.flower.task import SAID
+from amsfl.core.records import Json
 from amsfl.planning.planner import PlannerMemory
+
+if TYPE_CHECKING:
+    from amsfl.flower.strategy import Taken
 
 FIRST_STEPS = 5  # of everybody, while nobody was measured
 OLD = 0.5  # part of old seconds that stays
 LINE_OLD, FIRST_POINT = 0.7, (0.3, 0.5)  # how old rounds fade; weight and height of the point at no steps
 FAR = 100.0  # times the others' median: nobody's word about its rows counts for more
-MOST_METRICS = 1_000  # numbers of a reply besides its arrays
 HISTORY = 5  # rounds whose medians are remembered
 GROWTH = 2.0  # times the usual that a median counts at most
-LARGEST = 1e9  # of a number that a node says of its training
 
 
 @dataclass
@@ -175,102 +171,3 @@ class Nodes:
         self.estimates, self.judge = known.estimates, known.judge
         self.each = {each["id"]: Node(**each) for each in held["each"]}
         self.medians, self.largest = held["sizes"]["medians"], held["sizes"]["largest"]
-
-
-class Sent(NamedTuple):
-    """A round that was sent out."""
-
-    round: int
-    anchor: ArrayRecord  # where its nodes begin
-    steps: dict[int, int]  # by node
-    lr: float
-    at: float
-
-
-class Taken(NamedTuple):
-    """A reply that may be used, without what its node said for us alone."""
-
-    message: Message
-    sent: Sent
-    change: dict[str, Array]  # of its float arrays, as doubles
-    steps: int
-    seconds: float  # from the order to the reply
-    said: dict[str, float]  # what it said besides, as far as it can be believed
-    notes: tuple[str, ...]
-
-    @property
-    def node(self) -> int:
-        return self.message.metadata.src_node_id
-
-    @property
-    def arrays_key(self) -> str:
-        return next(iter(self.message.content.array_records))
-
-    @property
-    def metrics(self) -> MetricRecord:
-        return next(iter(self.message.content.metric_records.values()))
-
-    @property
-    def size(self) -> float:
-        return norm(self.change) / (self.sent.lr * math.sqrt(self.steps))
-
-
-def norm(change: Mapping[str, Array]) -> float:
-    return math.sqrt(sum(float(np.vdot(part, part)) for part in change.values()))
-
-
-def difference(now: ArrayRecord, before: ArrayRecord) -> dict[str, Array]:
-    """What became of the float arrays."""
-    pairs = ((key, each.numpy(), before[key].numpy()) for key, each in now.items())
-    return {key: np.subtract(x, y, dtype=np.float64) for key, x, y in pairs if x.dtype.kind == "f"}
-
-
-def read(message: Message, sent: Sent, weight_key: str, seconds: float) -> Taken | str:
-    """What a reply says, or why nothing of it can be used."""
-    content, node = message.content, message.metadata.src_node_id
-    if node not in sent.steps:
-        return "a reply of a node that was not asked"
-    if len(content.array_records) != 1 or len(content.metric_records) != 1:
-        return "a reply has one ArrayRecord and one MetricRecord"
-    arrays, metrics = (next(iter(each.values())) for each in (content.array_records, content.metric_records))
-    if len(metrics) > MOST_METRICS:
-        return f"{len(metrics)} metrics, and {MOST_METRICS:,} are taken at most"
-    rows = metrics.get(weight_key)
-    if not isinstance(rows, int | float) or not 0 < rows < math.inf:
-        return f"{weight_key} is {str(rows)[:40]}, and should be a number above 0"
-    if why := wrong_form(arrays, sent.anchor):
-        return why
-    with np.errstate(all="ignore"):
-        change = difference(arrays, sent.anchor)
-    for name, part in change.items():
-        if not np.isfinite(part).all():
-            return f"not finite: {name[:60]} holds {int((~np.isfinite(part)).sum())} NaN or infinite numbers"
-    claims = {key: metrics.pop(key) for key in SAID if key in metrics}
-    said = {key: float(value) for key, value in claims.items() if _good(key, value)}
-    odd = claims.keys() - said
-    notes = [f"{key} is {str(claims[key])[:40]}, which is not believed" for key in odd]
-    asked = sent.steps[node]
-    steps = int(said.pop("local-steps", asked))
-    if not 1 <= steps <= asked:
-        return f"{steps} steps were run, and {asked} were asked for"
-    if said.get("train-seconds", 0.0) > seconds:
-        claim = said.pop("train-seconds")
-        notes.append(f"train-seconds is {claim:.3g}, and the whole reply took {seconds:.3g}")
-    return Taken(message, sent, change, steps, seconds, said, tuple(notes))
-
-
-def _good(key: str, value: object) -> bool:
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        return False
-    return abs(value) <= LARGEST and (value > 0 or key not in ("train-seconds", "local-steps", "fading"))
-
-
-def wrong_form(arrays: ArrayRecord, anchor: ArrayRecord) -> str | None:
-    """Names, shapes and types, before anything is made of them: nobody gets more memory than the model."""
-    if set(arrays) != set(anchor):
-        return f"the arrays {sorted(arrays)[:5]} came, and {sorted(anchor)[:5]} were sent"
-    for name, ours in anchor.items():
-        came, was = ((each.dtype, tuple(each.shape), each.stype) for each in (arrays[name], ours))
-        if came != was:
-            return f"{name[:60]} is {came[0]} {came[1]}, and was sent as {was[0]} {was[1]}"
-    return None

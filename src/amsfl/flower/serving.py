@@ -16,15 +16,14 @@ from amsfl.core import UserError, nearest
 from amsfl.core.scores import describe_scores, judge_round, shown_score, worth
 from amsfl.flower.corrections import FedDyn, Scaffold
 from amsfl.flower.round_grid import RoundGrid
-from amsfl.flower.run_record import NetworkDescription, deciding_split
-from amsfl.flower.strategy import AMSFL, chain
-from amsfl.flower.wrapper import EvaluateFn, Wrapper
+from amsfl.flower.rounds import EvaluateFn, Network, deciding_split, own_network
+from amsfl.flower.strategy import AMSFL
 from amsfl.record import RoundRecord, read_manifest
 from amsfl.settings.definitions import ServeConfig
 from amsfl.settings.parse import merge_settings, serve_config
 from amsfl.simulation.observers import observers
 
-RUN = ("out", "resume", "force", "metrics_port", "track")  # asked of one start; no settings of the run
+RUN = ("out", "resume", "force", "track")  # asked of one start; no settings of the run
 DEALT = {
     "label",
     "client_column",
@@ -51,8 +50,7 @@ def server_app(
         evaluate: `evaluate(round, arrays)` scores a model on the server, as `evaluate_fn` of Flower's
             `Strategy.start` does; accuracy, loss and so on go by `score` and `target`.
         **settings: Those of docs/settings.md that real clients have. Besides `out` (the record folder),
-            `resume`, `force`, `track` (docs/trackers.md) and `metrics_port`. The same keys in Flower's
-            run-config win.
+            `resume`, `force` and `track` (docs/trackers.md). The same keys in Flower's run-config win.
 
     Returns:
         The app that a pyproject.toml names as `serverapp`.
@@ -72,7 +70,7 @@ def serve(
     start: Any,
     strategy: Strategy | None = None,
     evaluate: EvaluateFn | None = None,
-    network: NetworkDescription | None = None,
+    network: Network = own_network,
     watch: Callable[[RoundRecord], Any] | None = None,
 ) -> Result:
     """Run one federation to its end.
@@ -91,21 +89,19 @@ def serve(
     """
     run = {key: settings[key] for key in RUN if settings.get(key) not in (None, "")}
     config = configured({key: value for key, value in settings.items() if key not in RUN}, run)
-    outer = made(config, strategy)
-    planner = next(each for each in chain(outer) if isinstance(each, AMSFL))
+    planner = made(config, strategy)
     planner.config, planner.network, planner.out = config, network, run.get("out")
     planner.resume, planner.force = bool(run.get("resume")), bool(run.get("force"))
     rounds, every = RoundGrid(grid, end=ends(config)), config.eval_every
     scored = evaluate and (lambda number, arrays: evaluate(number, arrays) if not number % every else None)
     train = ConfigRecord(sent(config, planner))
     hears: list[Callable[[RoundRecord], Any]] = [stopper(config, planner), watch or print_round]
-    hears += [prometheus(int(run["metrics_port"]))] if run.get("metrics_port") else []
     out = planner.out and Path(planner.out)
     with observers(config, None, run.get("track"), out=out) as (listeners, on_end):
         hears += listeners
         planner.stop = lambda record: any([bool(hear(record)) for hear in hears])
         first = first_arrays(start)
-        result = outer.start(rounds, first, config.last_round, LONGEST, train, evaluate_fn=scored)
+        result = planner.start(rounds, first, config.last_round, LONGEST, train, evaluate_fn=scored)
         on_end(planner.folder.summary if planner.folder else None)
     return result
 
@@ -125,7 +121,7 @@ def configured(settings: Mapping[str, Any], run: Mapping[str, Any]) -> ServeConf
     return serve_config(merge_settings(began, config.model_dump(include=config.model_fields_set)))
 
 
-def made(config: ServeConfig, strategy: Strategy | None = None) -> Wrapper:
+def made(config: ServeConfig, strategy: Strategy | None = None) -> AMSFL:
     """The Strategy that the settings name."""
     common: dict[str, Any] = {"lr": config.lr or 0.1, "batch_size": config.batch, "seconds": config.seconds}
     if config.policy != "auto":
@@ -140,7 +136,7 @@ def made(config: ServeConfig, strategy: Strategy | None = None) -> Wrapper:
     if name == "amsfl":
         return AMSFL(inside, **common)
     balance = 1.0 if name == "fednova" else 0.0
-    plain: Wrapper = AMSFL(inside, **common | PLAIN, steps=config.steps, balance=balance)
+    plain = AMSFL(inside, **common | PLAIN, steps=config.steps, balance=balance)
     if name == "scaffold":
         plain = Scaffold(plain)
     if name == "feddyn":
@@ -246,24 +242,6 @@ def print_round(record: RoundRecord) -> None:
     parts += [f"steps {' '.join(map(str, record.steps))}", f"took {record.round_seconds['makespan']:.2f} s"]
     parts += [f"refused {len(refused)}"] if refused else []
     print("  ".join(filter(None, parts)), flush=True)
-
-
-def prometheus(port: int) -> Callable[[RoundRecord], None]:
-    """Counts rounds, steps, bytes and refusals at http://127.0.0.1:PORT/metrics."""
-    try:
-        from prometheus_client import Counter, start_http_server
-    except ImportError:
-        raise UserError("metrics_port needs prometheus-client: pip install prometheus-client.") from None
-    start_http_server(port, "127.0.0.1")
-    kinds = ("rounds", "steps", "seconds", "refusals", "bytes_up", "bytes_down")
-    counters = [Counter(f"amsfl_server_{kind}", f"{kind} so far") for kind in kinds]
-
-    def count(record: RoundRecord) -> None:
-        sums = (1, sum(record.steps), record.round_seconds["makespan"], len(record.plan["refused"]))
-        for counter, amount in zip(counters, (*sums, record.bytes_up, record.bytes_down), strict=True):
-            counter.inc(amount)
-
-    return count
 
 
 def merged(defaults: Mapping[str, Any], run_config: Mapping[str, Any]) -> dict[str, Any]:

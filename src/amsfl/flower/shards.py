@@ -5,8 +5,7 @@ server.
 """
 
 import io
-from collections.abc import Mapping
-from functools import cached_property
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ from amsfl.core import UserError
 from amsfl.core import score as score_of
 from amsfl.data import LabelScale
 from amsfl.data.recipe import Recipe
-from amsfl.flower import scores
-from amsfl.flower.jax_trainer import NAME, Shard, one_array, program
-from amsfl.flower.run_record import NetworkDescription
+from amsfl.flower.jax_trainer import NAME, Program, Shard, one_array
 from amsfl.portable import PortableModel
 from amsfl.record import from_plain, read_sealed, write_sealed
 from amsfl.record.disk import make_folder, write_atomically
@@ -46,7 +43,7 @@ def deal(config: Training, folder: Path) -> list[Path]:
         _write(path, {"x": source.x[rows], "y": source.y[rows].astype(label), **kind})
     splits = {f"{name}.x": x for name, (x, _) in source.evals.items()}
     splits |= {f"{name}.y": y for name, (_, y) in source.evals.items()}
-    _write(folder / "server.npz", {**kind, **splits})
+    _write(folder / "server.npz", {**kind, **splits, "splits": np.array(list(source.evals))})
     form = PortableModel((), {}, source.classes, source.features, source.recipe, amount=source.amount)
     write_sealed(folder / FORM, form.description())
     return paths
@@ -81,12 +78,20 @@ class Splits:
     files."""
 
     def __init__(self, folder: str | Path, model: str, seed: int = 0):
-        self.folder, self.model, self.seed = Path(folder).expanduser(), model, seed
-        if not (self.folder / "server.npz").exists():
+        from amsfl.engines.evaluate import evaluator
+
+        home, self.seed = Path(folder).expanduser(), seed
+        if not (home / "server.npz").exists():
             raise UserError(f"There is no server.npz in {str(folder)!r}; deal the data first.")
-        self.held = _read(self.folder / "server.npz")
-        self.classes, self.unit = int(self.held["classes"]), float(self.held["unit"])
-        self.program = program(model, self.held["holdout.x"].shape[1], self.classes)
+        held, about = _read(home / "server.npz"), read_sealed(home / FORM, "deal the data again.")
+        self.splits = {name: (held[f"{name}.x"], held[f"{name}.y"]) for name in held["splits"].tolist()}
+        recipe = None if about["recipe"] is None else from_plain(Recipe, about["recipe"])
+        amount = None if about["amount"] is None else from_plain(LabelScale, about["amount"])
+        names = tuple(about["classes"]), tuple(about["features"])
+        features = self.splits["holdout"][0].shape[1]
+        self.program = Program(model, features, int(held["classes"]), self.splits, amount)
+        self.form = PortableModel(self.program.layers, {}, *names, recipe, amount=amount)
+        self.scored = evaluator(self.program.job, ThreadPoolExecutor(1))
 
     def first(self) -> ArrayRecord:
         """The first model, in one array."""
@@ -94,30 +99,15 @@ class Splits:
 
     def evaluate(self, server_round: int, arrays: ArrayRecord) -> MetricRecord:
         """`evaluate_fn` of a Strategy's `start`: scores of the hold-out; of other splits as `split/score`."""
+        from amsfl.engines import metrics
+
         said: dict[str, Any] = {}
-        for name in (each.removesuffix(".x") for each in self.held if each.endswith(".x")):
+        for name in self.splits:
             prefix = "" if name == "holdout" else f"{name}/"
-            said |= {prefix + key: value for key, value in self._scores(name, arrays).items()}
+            scores = metrics(self.scored(arrays[NAME].numpy()[None], name))[0]
+            said |= {prefix + key: part for key, part in scores.items() if isinstance(part, int | float)}
         return MetricRecord(said)
 
-    def _scores(self, split: str, arrays: ArrayRecord) -> Mapping[str, Any]:
-        from amsfl.engines import Scores, metrics
-
-        x, y = self.held[f"{split}.x"], self.held[f"{split}.y"]
-        logits = np.asarray(self.program.logits(arrays[NAME].numpy(), x), np.float64)
-        if not self.classes:
-            return scores.with_r2(scores.of_outputs(logits, y, 0, self.unit), y, self.unit)
-        table = np.zeros((1, self.classes, self.classes), np.int64)
-        np.add.at(table, (0, y, logits.argmax(1)), 1)
-        said: dict[str, Any] = metrics(Scores(np.array([scores.cross_entropy(logits, y)]), table))[0]
-        return {key: value for key, value in said.items() if isinstance(value, int | float)}
-
-    @cached_property
-    def network(self) -> NetworkDescription:
-        """The network by its layers, and what rows it takes."""
-        about = read_sealed(self.folder / FORM, "deal the data again.")
-        recipe = None if about["recipe"] is None else from_plain(Recipe, about["recipe"])
-        amount = None if about["amount"] is None else from_plain(LabelScale, about["amount"])
-        names = tuple(about["classes"]), tuple(about["features"])
-        like = PortableModel(self.program.layers, {}, *names, recipe, amount=amount)
-        return NetworkDescription(like, lambda arrays: self.program.tensors(arrays[NAME].numpy()))
+    def network(self, arrays: ArrayRecord) -> PortableModel:
+        """The network by its layers, its numbers, and what rows it takes."""
+        return self.form._replace(tensors=self.program.tensors(arrays[NAME].numpy()))

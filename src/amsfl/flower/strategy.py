@@ -7,6 +7,8 @@
 A client reads `config["local-steps"]` and `config["lr"]` and replies as to FedAvg: arrays, and a MetricRecord
 with `num-examples`. It may say more, and what it says is taken out again before anybody averages it
 (docs/protocol.md): `train-seconds`, `local-steps`, `fading`, `held-loss`, `output-spread`.
+
+This file is the server's side of an order, from the plan to the average; client.py is the site's.
 """
 
 import math
@@ -14,7 +16,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from logging import INFO, WARNING
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -24,26 +26,64 @@ from flwr.serverapp.strategy import FedAvg, Strategy
 from flwr.supercore import log
 
 from amsfl import planning
-from amsfl.clock.round_end import sqrt
 from amsfl.core import Reading, UserError, Verdict
 from amsfl.core.algorithm import NUMBERS
 from amsfl.core.records import Json
-from amsfl.flower.nodes import Nodes, Sent, Taken, difference, mixed, norm, read
-from amsfl.flower.round_grid import RoundGrid, steady_time
-from amsfl.flower.run_record import NetworkDescription, RunFolder
-from amsfl.flower.task import LONGEST_TEXT, SPENT
-from amsfl.flower.wrapper import Wrapper
+from amsfl.flower.arrays import Part, changed, difference, like, norm, size_of, wrong_form
+from amsfl.flower.client import LONGEST_TEXT
+from amsfl.flower.nodes import Nodes, mixed
+from amsfl.flower.round_grid import RoundGrid
+from amsfl.flower.rounds import Rounds
+from amsfl.flower.site_policy import SPENT
 from amsfl.record import RoundRecord
-from amsfl.settings.definitions import ServeConfig
-from amsfl.settings.parse import serve_config
 
-TRIES = 5  # first rounds in which every node may fail
 KEPT = 20  # rounds whose late replies can still be used
 KEPT_ARRAYS = ("model", "before", "anchor", "best", "first", "step")
 KEPT_NUMBERS = ("round", "moves", "scale", "overhead", "elapsed", "totals", "epsilon", "run")
+SAID = ("train-seconds", "local-steps", "fading", "held-loss", "output-spread", "epsilon")  # to us
+MOST_METRICS = 1_000  # numbers of a reply besides its arrays
+LARGEST = 1e9  # of a number that a node says of its training
 
 
-class AMSFL(Wrapper):
+class Sent(NamedTuple):
+    """A round that was sent out."""
+
+    round: int
+    anchor: ArrayRecord  # where its nodes begin
+    steps: dict[int, int]  # by node
+    lr: float
+    at: float
+
+
+class Taken(NamedTuple):
+    """A reply that may be used, without what its node said for us alone."""
+
+    message: Message
+    sent: Sent
+    change: dict[str, Part]  # of its float arrays, as doubles
+    steps: int
+    seconds: float  # from the order to the reply
+    said: dict[str, float]  # what it said besides, as far as it can be believed
+    notes: tuple[str, ...]
+
+    @property
+    def node(self) -> int:
+        return self.message.metadata.src_node_id
+
+    @property
+    def arrays_key(self) -> str:
+        return next(iter(self.message.content.array_records))
+
+    @property
+    def metrics(self) -> MetricRecord:
+        return next(iter(self.message.content.metric_records.values()))
+
+    @property
+    def size(self) -> float:
+        return norm(self.change) / (self.sent.lr * math.sqrt(self.steps))
+
+
+class AMSFL(Rounds):
     """Local steps by what a second is worth; Nesterov's momentum, cooling and a judge at the server.
 
     Args:
@@ -92,52 +132,37 @@ class AMSFL(Wrapper):
     ):
         if strategy is not None and settings:
             raise UserError(f"Give {', '.join(settings)} to {type(strategy).__name__}, which is inside.")
-        super().__init__(FedAvg(**settings) if strategy is None else strategy)
-        private = check_composes(self.strategy, momentum)
+        chosen = planning.policy(policy) if isinstance(policy, str) else policy
+        inside, nodes = FedAvg(**settings) if strategy is None else strategy, Nodes(chosen, batch_size, limit)
+        private = check_composes(inside, momentum)
+        super().__init__(inside, nodes, seconds, out, resume, force, stop)
         self.lr, self.steps, self.momentum, self.balance = lr, steps, momentum, balance
         self.cooling, self.judging, self.read = cooling, judge, not private if read is None else read
-        self.seconds, self.out, self.resume, self.force, self.stop = seconds, out, resume, force, stop
-        self.config: ServeConfig | None = None  # on record; None: what is known here
-        self.network: NetworkDescription | None = None
-        chosen = planning.policy(policy) if isinstance(policy, str) else policy
-        self.nodes = Nodes(chosen, batch_size, limit)
         # x, the x before, what is sent, ...
         self.model = self.before = self.anchor = self.best = self.first = None
         self.step: ArrayRecord | None = None  # how the anchor moved last
         self.round = self.moves = 0  # rounds sent; moves since the start, or since it went back
-        self.num_rounds: int | None = None
         self.scale, self.overhead, self.longest = 1.0, 0.0, 0.0
         self.sent: dict[str, Sent] = {}
-        self.pushed: dict[str, float] = {}  # when each order left, where the grid knows
         self.run = uuid.uuid4().hex[:16]  # its name: the same when a killed server goes on
-        self.failures = 0  # rounds in a row without a reply that could be used
-        self.private_steps, self.spent = 0, set[int]()  # of a node in a run; nodes whose epsilon is spent
+        self.private_steps = 0  # of a node in a run
         self.taken: list[Taken] = []  # the last round's
-        self.log: list[Json] = []  # one entry a round: steps, lr, verdict, refused, ...
-        self.began, self.elapsed, self.totals = math.nan, 0.0, {"sum": 0.0, "makespan": 0.0}
-        self.epsilon: dict[str, float] = {}  # that nodes say they have spent
-        self.folder: RunFolder | None = None
-        self.finished: ArrayRecord | None = None
-        self.now: Callable[[], float] = steady_time
-        self.weight: Callable[[int], float] = sqrt  # of work by its age
-
-    # -- one round -------------------------------------------------------------------------------------------
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Plan: to each node how many steps, at which rate, from where."""
-        self.now, self.weight = getattr(grid, "now", steady_time), getattr(grid, "weight", sqrt)
-        self.pushed = grid.pushed if isinstance(grid, RoundGrid) else {}
-        self.began = self.now() - self.elapsed if math.isnan(self.began) else self.began
+        rounds = self.ended_by(grid)
+        now = rounds.now()
+        self.began = now - self.elapsed if math.isnan(self.began) else self.began
         if self.longest:  # polling, averaging, evaluation: what a round takes besides its slowest node
-            spent = max(self.now() - self.sent[str(self.round)].at - self.longest, 0.0)
+            spent = max(now - self.sent[str(self.round)].at - self.longest, 0.0)
             self.overhead = mixed(self.overhead, spent, NUMBERS.memory if self.overhead else 0.0)
         self._look_ahead(arrays)
         messages = list(self.strategy.configure_train(server_round, self.anchor, config, grid))
         messages = [each for each in messages if each.metadata.dst_node_id not in self.spent]
-        ids, lr = [each.metadata.dst_node_id for each in messages], self._rate()
-        asked = self._planned(ids, lr, grid)
+        ids, lr = [each.metadata.dst_node_id for each in messages], self._rate(now)
+        asked = self._planned(ids, lr, rounds)
         self.round += 1
         for message in messages:  # FedAvg's share one content: each gets its own, of the same arrays
             content = RecordDict(dict(message.content))
@@ -150,8 +175,8 @@ class AMSFL(Wrapper):
             content[key] = ConfigRecord(dict(given) | mine)
             message.content = content
             message.metadata.group_id = str(self.round)  # a reply has it, too
-        predicted = self._predicted(asked, grid)
-        self.sent[str(self.round)] = Sent(self.round, self.anchor, asked, lr, self.now())
+        predicted = self._predicted(asked, rounds)
+        self.sent[str(self.round)] = Sent(self.round, self.anchor, asked, lr, rounds.now())
         self.sent.pop(str(self.round - KEPT), None)
         entry: Json = {"steps": asked, "lr": lr, "predicted": predicted, "refused": {}, "notes": []}
         self.log.append(entry | {"down": size_of(self.anchor) * len(messages), "up": 0})
@@ -172,33 +197,28 @@ class AMSFL(Wrapper):
         arrays, metrics = self.strategy.aggregate_train(server_round, usable)
         return self._judge(taken, arrays), metrics
 
-    def _rate(self) -> float:
+    def _rate(self, now: float) -> float:
         """The clients' learning rate of this round."""
         over = self.round / self.num_rounds if self.num_rounds else 0.0
         if self.seconds is not None:
-            over = max(over, (self.now() - self.began) / self.seconds)
+            over = max(over, (now - self.began) / self.seconds)
         return self.lr * self.scale * (max(1 - over, NUMBERS.least) if self.cooling else 1.0)
 
-    def _planned(self, ids: Sequence[int], lr: float, grid: Grid) -> dict[int, int]:
+    def _planned(self, ids: Sequence[int], lr: float, grid: RoundGrid) -> dict[int, int]:
         """How many steps each takes: all together, or each by itself where nobody waits for the others."""
         self.nodes.places(ids)
-        apart = isinstance(grid, RoundGrid) and grid.overlaps
-        steps: dict[int, int] = {}
-        for group in [[node] for node in ids] if apart else [ids]:
-            stale = self.weight if apart else None
-            planned = None if self.steps else self.nodes.plan(group, lr, self.overhead, stale)  # type: ignore[arg-type]
-            counts = [self.steps] * len(group) if planned is None else planned
-            each = zip(group, counts, strict=True)
-            steps |= {node: self._allowed(node, int(count)) for node, count in each}
-        return steps
+        steps: dict[int, int] = dict.fromkeys(ids, self.steps or 0)
+        if not self.steps:
+            stale = grid.weight if grid.overlaps else None
+            for group in [[node] for node in ids] if grid.overlaps else [ids]:
+                steps |= zip(group, self.nodes.plan(group, lr, self.overhead, stale).tolist(), strict=True)
+        return {node: self._allowed(node, count) for node, count in steps.items()}
 
-    def _predicted(self, steps: dict[int, int], grid: Grid) -> float:
+    def _predicted(self, steps: dict[int, int], grid: RoundGrid) -> float:
         """Seconds that the slowest takes of those who begin now."""
-        busy = grid.busy if isinstance(grid, RoundGrid) else set[int]()
-        begin = [node for node in steps if node not in busy]
+        begin = [node for node in steps if node not in grid.busy]
         predicted = self.nodes.seconds(begin, np.array([steps[node] for node in begin]))
-        if isinstance(grid, RoundGrid):
-            grid.predicted = predicted if math.isfinite(predicted) else None
+        grid.predicted = predicted if math.isfinite(predicted) else None
         return predicted
 
     def _allowed(self, node: int, steps: int) -> int:
@@ -226,6 +246,7 @@ class AMSFL(Wrapper):
     def _checked(self, replies: Sequence[Message]) -> list[Taken]:
         """Those that may be used, each node's once."""
         taken: dict[str, Taken] = {}  # by the message that it answers
+        now, pushed = self.grid.now(), self.grid.pushed
         for message in replies:
             about = message.metadata
             node, key, sent = about.src_node_id, about.reply_to_message_id, self.sent.get(about.group_id)
@@ -233,9 +254,9 @@ class AMSFL(Wrapper):
                 why = "a reply to no round that is remembered" if sent is None else "a second reply"
                 self._refuse(node, why)
                 continue
-            sent = sent._replace(at=self.pushed.get(key, sent.at))  # of an order that was repeated, later
+            sent = sent._replace(at=pushed.get(key, sent.at))  # of an order that was repeated, later
             self.log[-1]["up"] += sum(map(size_of, message.content.array_records.values()))
-            seconds = min(max(about.created_at - sent.at, 1e-6), max(self.now() - sent.at, 1e-6))
+            seconds = min(max(about.created_at - sent.at, 1e-6), max(now - sent.at, 1e-6))
             said = read(message, sent, self.weight_key, seconds)
             if isinstance(said, str):
                 self._refuse(node, said)
@@ -295,17 +316,17 @@ class AMSFL(Wrapper):
             for key in set(each.metrics) - common:
                 del each.metrics[key]
             age = self.round - each.sent.round
-            factor = level / power * (self.weight(age) if age else 1.0)
+            factor = level / power * (self.grid.weight(age) if age else 1.0)
             if factor != 1 or age:
                 came = each.message.content[each.arrays_key]
                 begun = {key: self.anchor[key] if key in each.change else part for key, part in came.items()}  # type: ignore[index]
                 each.message.content[each.arrays_key] = changed(ArrayRecord(begun), each.change, factor)
         now = self.sent[str(self.round)]
-        weights = [self.weight(self.round - each.sent.round) for each in taken]
-        arrived = max((each.sent.at + each.seconds for each in taken), default=self.now())
+        weights = [self.grid.weight(self.round - each.sent.round) for each in taken]
+        arrived = max((each.sent.at + each.seconds for each in taken), default=self.grid.now())
         everybody = {each.node for each in taken} >= now.steps.keys()
         self.log[-1] |= {
-            "took": max((arrived if everybody else self.now()) - now.at, 0.0),
+            "took": max((arrived if everybody else self.grid.now()) - now.at, 0.0),
             "mix": [float(part) for part in rows / rows.sum() * np.array(weights)] if taken else [],
             "nodes": [each.node for each in taken],
             "done": [each.steps for each in taken],
@@ -350,91 +371,61 @@ class AMSFL(Wrapper):
         names = (getattr(each, "weighted_by_key", None) for each in chain(self.strategy))
         return next((name for name in names if name), "num-examples")
 
-    # -- a run -----------------------------------------------------------------------------------------------
-
     def summary(self) -> None:
         plan = f"{self.steps} steps" if self.steps else "planned steps"
         log(INFO, "\t├──> AMSFL: lr %g, %s, momentum %g", self.lr, plan, self.momentum)
         self.strategy.summary()
 
-    def _opened(self, arrays: ArrayRecord, num_rounds: int) -> tuple[ArrayRecord, int]:
-        self.num_rounds = num_rounds
-        if self.out is None:
-            return arrays, 1
-        own = {"method": "amsfl", "rounds": num_rounds, "lr": self.lr, "seconds": self.seconds, "data": "own"}
-        config = self.config or serve_config({key: value for key, value in own.items() if value is not None})
-        self.folder = RunFolder(Path(self.out).expanduser(), config, arrays, self.resume, self.force)
-        self.folder.network = self.network
-        kept = self.folder.restored()
-        if kept is None:
-            return arrays, 1
-        return self._restore(*kept), len(self.folder.rounds) + 1
+    def kept(self, following: ArrayRecord) -> tuple[dict[str, ArrayRecord | None], Json]:
+        state: Json = {"own": {name: getattr(self, name) for name in KEPT_NUMBERS}}
+        state |= {"nodes": self.nodes.dump(), "stays": following is self.model}
+        return {name: getattr(self, name) for name in KEPT_ARRAYS}, state
 
-    def _closed(self, number: int, arrays: ArrayRecord, metrics: Json) -> bool:
-        before, self.elapsed = self.elapsed, self.now() - self.began
-        record = self._record(number, metrics, before)
-        if self.folder is not None:
-            self.folder.append(record, arrays)
-            kept = {name: getattr(self, name) for name in KEPT_ARRAYS} | {"next": arrays}
-            self.folder.save(kept, self._state(arrays))
-        self.failures = 0 if record.cohort else self.failures + 1
-        if self.failures >= TRIES and not any(each.taken for each in self.nodes.each.values()):
-            why = next(iter(self.log[-1]["refused"].values()), "none replied")
-            raise UserError(f"Every node failed, {TRIES} times in a row ({why}): look at the clients.")
-        over = self.stop(record) or bool(self.spent and self.spent >= self.nodes.each.keys())
-        over |= number == self.num_rounds
-        if over or (self.seconds is not None and self.elapsed >= self.seconds):
-            self.finished = arrays
-        return self.finished is not None
-
-    def _ended(self) -> None:
-        if self.folder is None:
-            return
-        if self.finished is not None:
-            self.folder.end(self.finished, [*self.nodes.each], self.epsilon, self.elapsed)
-        self.folder.close()
-
-    def _record(self, number: int, metrics: Json, before: float) -> RoundRecord:
-        """The round as it is on record."""
-        entry, order = self.log[-1], {node: place for place, node in enumerate(self.nodes.each)}
-        seconds = {"sum": sum(entry["seconds"]), "makespan": entry["took"]}
-        self.totals = {clock: self.totals[clock] + part for clock, part in seconds.items()}
-        self.epsilon |= {str(node): spent for node, spent in entry["epsilon"].items()}
-        refused = [{"client": order.get(node), "reason": why} for node, why in entry["refused"].items()]
-        kept = {key: entry[key] for key in ("verdict", "passes", "held_loss", "notes") if key in entry}
-        plan = {"refused": refused, "client_seconds": entry["seconds"], "step_seconds": entry["step_seconds"]}
-        plan["asked"] = [order[node] for node in entry["steps"]]
-        return RoundRecord(
-            number,
-            dict(self.totals),
-            seconds,
-            entry["predicted"],
-            metrics,
-            [order[node] for node in entry["nodes"]],
-            entry["done"],
-            entry["lr"],
-            float(entry["up"]),
-            float(entry["down"]),
-            plan=kept | plan,
-            wall={"seconds": self.elapsed - before, "elapsed": self.elapsed},
-            mix=entry["mix"],
-            staleness=entry["age"],
-            epsilon=[self.epsilon.get(str(node), 0.0) for node in order] if self.epsilon else [],
-        )
-
-    def _state(self, following: ArrayRecord) -> Json:
-        """All that the next round needs besides arrays, as JSON."""
-        own = {name: getattr(self, name) for name in KEPT_NUMBERS}
-        return {"own": own, "nodes": self.nodes.dump(), "stays": following is self.model}
-
-    def _restore(self, arrays: dict[str, ArrayRecord], state: Json) -> ArrayRecord:
-        """Back to where a round ended; the arrays to go on from."""
-        following = arrays.pop("next")
+    def restore(self, arrays: dict[str, ArrayRecord], state: Json, following: ArrayRecord) -> None:
         for name, value in (arrays | state["own"]).items():
             setattr(self, name, value)
         self.model = following if state["stays"] else self.model
         self.nodes.load(state["nodes"])
-        return following
+
+
+def read(message: Message, sent: Sent, weight_key: str, seconds: float) -> Taken | str:
+    """What a reply says, or why nothing of it can be used."""
+    content, node = message.content, message.metadata.src_node_id
+    if node not in sent.steps:
+        return "a reply of a node that was not asked"
+    if len(content.array_records) != 1 or len(content.metric_records) != 1:
+        return "a reply has one ArrayRecord and one MetricRecord"
+    arrays, metrics = (next(iter(each.values())) for each in (content.array_records, content.metric_records))
+    if len(metrics) > MOST_METRICS:
+        return f"{len(metrics)} metrics, and {MOST_METRICS:,} are taken at most"
+    rows = metrics.get(weight_key)
+    if not isinstance(rows, int | float) or not 0 < rows < math.inf:
+        return f"{weight_key} is {str(rows)[:40]}, and should be a number above 0"
+    if why := wrong_form(arrays, sent.anchor):
+        return why
+    with np.errstate(all="ignore"):
+        change = difference(arrays, sent.anchor)
+    for name, part in change.items():
+        if not np.isfinite(part).all():
+            return f"not finite: {name[:60]} holds {int((~np.isfinite(part)).sum())} NaN or infinite numbers"
+    claims = {key: metrics.pop(key) for key in SAID if key in metrics}
+    said = {key: float(value) for key, value in claims.items() if _good(key, value)}
+    odd = claims.keys() - said
+    notes = [f"{key} is {str(claims[key])[:40]}, which is not believed" for key in odd]
+    asked = sent.steps[node]
+    steps = int(said.pop("local-steps", asked))
+    if not 1 <= steps <= asked:
+        return f"{steps} steps were run, and {asked} were asked for"
+    if said.get("train-seconds", 0.0) > seconds:
+        claim = said.pop("train-seconds")
+        notes.append(f"train-seconds is {claim:.3g}, and the whole reply took {seconds:.3g}")
+    return Taken(message, sent, change, steps, seconds, said, tuple(notes))
+
+
+def _good(key: str, value: object) -> bool:
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        return False
+    return abs(value) <= LARGEST and (value > 0 or key not in ("train-seconds", "local-steps", "fading"))
 
 
 def chain(strategy: Strategy) -> Iterable[Strategy]:
@@ -462,29 +453,3 @@ def check_composes(strategy: Strategy, momentum: float) -> bool:
             raise UserError(f"{name} moves the server by itself, and two momenta multiply: {write}.")
         private |= name.startswith("DifferentialPrivacy")
     return private
-
-
-def changed(arrays: ArrayRecord, change: dict[str, Any], factor: float) -> ArrayRecord:
-    """arrays + factor * change, each in its own precision; arrays without a change as they are."""
-    moved = {}
-    for key, each in arrays.items():
-        if key in change:
-            x = each.numpy()
-            each = Array(np.asarray(x + factor * change[key], x.dtype))
-        moved[key] = each
-    return ArrayRecord(moved)
-
-
-def like(arrays: ArrayRecord, first: ArrayRecord) -> ArrayRecord:
-    """In the precisions of the first ones: averages of whole numbers are fractions."""
-    for key, each in arrays.items():
-        if key in first and each.dtype != first[key].dtype:
-            wanted = np.dtype(first[key].dtype)
-            part = each.numpy() if wanted.kind == "f" else np.rint(each.numpy())
-            arrays[key] = Array(np.asarray(part, wanted))
-    return arrays
-
-
-def size_of(arrays: ArrayRecord) -> int:
-    """Bytes of their numbers."""
-    return sum(math.prod(each.shape) * np.dtype(each.dtype).itemsize for each in arrays.values())

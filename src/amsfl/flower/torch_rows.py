@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, Subse
 
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
-from amsfl.flower.privacy import silent
+from amsfl.flower.site_policy import silent
 from amsfl.privacy import safe_sum
 
 AT_ONCE = 2**26  # numbers of rows' gradients that are kept at a time

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from math import isfinite, nan
 from typing import Any
 
@@ -14,8 +13,9 @@ from torch.utils.data import Dataset, IterableDataset
 
 from amsfl.core import RowPrivacy, UserError
 from amsfl.flower import torch_rows
-from amsfl.flower.client import Trainer, client_app
-from amsfl.flower.task import LocalTask, fading, unflat
+from amsfl.flower.arrays import unflat
+from amsfl.flower.client import LocalTask, client_app
+from amsfl.flower.trainer import Trainer, fading
 
 Loss = Callable[[Any, Any], Any]
 
@@ -51,8 +51,14 @@ def torch_client(
         The app that a pyproject.toml names as `clientapp`.
     """
     _functions(model=model, loader=loader, test_loader=test_loader, optimizer=optimizer)
-    how = (loader, loss, batch_loss, optimizer, test_loader, metrics, rows)
-    return client_app(lambda context: TorchTrainer(context, model, device, *how))
+    how: dict[str, Any] = {
+        "loss": loss,
+        "batch_loss": batch_loss,
+        "optimizer": optimizer,
+        "test_loader": test_loader,
+    }
+    how |= {"metrics": metrics, "rows": rows}
+    return client_app(lambda context: TorchTrainer(context, model, device, loader=loader(context), **how))
 
 
 def torch_loop_client(
@@ -80,7 +86,8 @@ def torch_loop_client(
         The app that a pyproject.toml names as `clientapp`.
     """
     _functions(model=model, train=train, rows=rows, evaluate=evaluate)
-    return client_app(lambda context: LoopTrainer(context, model, device, train, rows, evaluate))
+    how = {"loop": train, "scores": evaluate}
+    return client_app(lambda context: LoopTrainer(context, model, device, rows=int(rows(context)), **how))
 
 
 def torch_arrays(module: Any) -> ArrayRecord:
@@ -108,17 +115,14 @@ def _numpy(part: Any) -> Any:
     return np.array((held.float() if held.dtype == torch.bfloat16 else held).numpy())
 
 
-@dataclass(eq=False)
 class TorchModel(Trainer):
-    """A user's module, and how it travels."""
+    """A user's module, and how it travels; an heir's own options become what it says that they are."""
 
-    context: Context
-    model: Callable[[], Any]
-    device: Any
-
-    def __post_init__(self) -> None:
+    def __init__(self, context: Context, model: Callable[[], Any], device: Any, **own: Any):
+        self.context, self.device = context, device
+        self.__dict__.update(own)
         torch.manual_seed(0)  # frozen parameters do not travel: every client must make the same ones
-        self.module = self.model().to(self.device)
+        self.module = model().to(device)
         self.trained = [part for part in self.module.parameters() if part.requires_grad]
         if not self.trained:
             raise UserError("The model has no parameter that wants a gradient: nothing would be trained.")
@@ -159,17 +163,11 @@ class TorchModel(Trainer):
         return ArrayRecord({name: now.get(name, part) for name, part in self.came.items()})
 
 
-@dataclass(eq=False)
 class LoopTrainer(TorchModel):
     """A module and a training loop of the user's own."""
 
     loop: Callable[[Any, LocalTask], Any]
-    count: Callable[[Context], int]
     scores: Callable[[Any, Context], Mapping[str, float]] | None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.rows = int(self.count(self.context))
 
     def train(self, task: LocalTask) -> Mapping[str, float]:
         """The user's function takes the steps; then it is asked what they were."""
@@ -196,26 +194,24 @@ class LoopTrainer(TorchModel):
         return {str(name): float(value) for name, value in self.scores(self.module, self.context).items()}
 
 
-@dataclass(eq=False)
 class TorchTrainer(TorchModel):
     """A module and a loader."""
 
-    loader_of: Callable[[Context], Any]
+    loader: Any
     loss: Loss | None
     batch_loss: Loss | None
     optimizer: Callable[[Any, float], Any] | None
     test_loader: Callable[[Context], Any] | None
     metrics: Callable[[Any, Any], Mapping[str, float]] | None
-    count: int | Callable[[Context], int] | None
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.loader = self.training = self.loader_of(self.context)
+    def __init__(self, *given: Any, rows: int | Callable[[Context], int] | None, **own: Any):
+        super().__init__(*given, **own)
+        self.training = self.loader
         if isinstance(self.loader, Dataset) and not isinstance(self.loader, IterableDataset):
             raise UserError(
                 f"A {type(self.loader).__name__} gives single rows: return DataLoader(dataset, 32)."
             )
-        count = self.count(self.context) if callable(self.count) else self.count
+        count = rows(self.context) if callable(rows) else rows
         self.rows = torch_rows.count(self.loader) if count is None else int(count)
 
     def train(self, task: LocalTask) -> Mapping[str, float]:
@@ -287,7 +283,7 @@ class TorchTrainer(TorchModel):
             raise UserError(f"The loss of a batch is {what}; return one number, the mean over its rows.")
         return loss, outputs
 
-    # -- private rows (privacy.py) ---------------------------------------------------------------------
+    # -- private rows (site_policy.py) ---------------------------------------------------------------------
 
     @property
     def x(self) -> Any:

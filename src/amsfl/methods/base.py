@@ -107,11 +107,6 @@ class Method:
         """Whether it needs losses or gradients without clipping and noise."""
         return self.judges or self.objective is not None
 
-    @property
-    def plain_gradient_steps(self) -> bool:
-        """Whether clients step along the plain gradient of the plain loss."""
-        return self.as_fedavg("correct") and self.objective is None
-
 
 class Federation(NamedTuple):
     """A method, and what stands between its clients and its server."""

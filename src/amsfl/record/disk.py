@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -281,23 +281,23 @@ def loads(text: bytes) -> Json:
     return value
 
 
-class Lines(NamedTuple):
-    rows: list[Json]
-    end: int  # bytes up to here
-    bad: str = ""  # what is wrong with the line after these
+def unseal_lines(text: bytes, numbered: str = "") -> tuple[list[Json], int, str]:
+    """The lines of a file up to a damaged one, their bytes, and what is wrong with the line after them.
 
-
-def unseal_lines(text: bytes, at_most: int | None = None) -> Lines:
-    """The lines of a file up to a damaged one. A last one that was left half-written is passed over."""
+    A last one that was left half-written is passed over. `numbered`: the field that is 1, 2, ... by line.
+    """
     rows: list[Json] = []
     begin = 0
-    while (at_most is None or len(rows) < at_most) and (end := text.find(b"\n", begin)) >= 0:
+    while (end := text.find(b"\n", begin)) >= 0:
         try:
-            rows.append(unseal(text[begin:end]))
+            row, place = unseal(text[begin:end]), len(rows) + 1
+            if numbered and row.get(numbered) != place:
+                raise Damaged(f"it is of {numbered} {row.get(numbered)}")
         except Damaged as bad:
-            return Lines(rows, begin, f"line {len(rows) + 1}: {bad}")
+            return rows, begin, f"line {len(rows) + 1}: {bad}"
+        rows.append(row)
         begin = end + 1
-    return Lines(rows, begin)
+    return rows, begin, ""
 
 
 def plain(value: Any) -> Any:

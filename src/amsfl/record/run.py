@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from amsfl.core import DiskError, Remark
-from amsfl.core.records import Array, Json
+from amsfl.core.records import Array
 from amsfl.record import disk, folder
 from amsfl.record.folder import Lock, lock_for_writer
 from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, RunRecord, Summary
@@ -24,10 +24,9 @@ from amsfl.record.schema import Checkpoint, Manifest, RoundRecord, RunRecord, Su
 CONFIG, ROUNDS, SUMMARY = folder.SETTINGS["run"], "rounds.jsonl", "summary.json"
 CHECKPOINT = "checkpoint.safetensors"
 KEPT = "amsfl"  # in its metadata: the round, the host's memory and a checksum of all
-TROUBLE = "refused.jsonl"  # of real clients: what went wrong with one, a line each, written when it happens
 MODEL, BEST, ABOUT_MODEL, CARD = "model.safetensors", "model-best.safetensors", "model.json", "MODEL.md"
 MODELS = (MODEL, BEST, ABOUT_MODEL, CARD)  # what leaves: amsfl.portable reads and writes what is in them
-FILES = (SUMMARY, CHECKPOINT, ROUNDS, CONFIG, TROUBLE, *MODELS)
+FILES = (SUMMARY, CHECKPOINT, ROUNDS, CONFIG, *MODELS)
 KINDS = ("run", "flower")
 
 
@@ -71,16 +70,13 @@ class RunWriter(folder.RecordWriter):
     def rewind(self, point: Checkpoint | None) -> list[RoundRecord]:
         """Cut the record back to a checkpoint's rounds: what came after will be run again."""
         count = point.round if point else 0
-        whole = _lines(self.where, count)
-        if len(whole.rows) < count:
-            raise _too_few(self.where, count, whole)
+        text = disk.read(self.where / ROUNDS) if disk.exists(self.where / ROUNDS) else b""
+        rows, end, bad = disk.unseal_lines(b"".join(text.splitlines(keepends=True)[:count]), "round")
+        if len(rows) < count:
+            raise _too_few(self.where, count, len(rows), bad)
         with disk.explain_errors("written", self.where / ROUNDS):
-            os.ftruncate(self._rounds(), whole.end)
-        return [RoundRecord.of(row) for row in whole.rows]
-
-    def describe(self, about: Json) -> None:
-        """Add facts about the run that were not known when it began."""
-        self.set_manifest(about=self.manifest.about | about)
+            os.ftruncate(self._rounds(), end)
+        return [RoundRecord.of(row) for row in rows]
 
     def ended(self) -> Summary | None:
         """The end that is on record; a damaged one is none, and written again."""
@@ -137,17 +133,18 @@ def read_run(where: str | Path) -> RunRecord:
     where = Path(where)
     manifest = folder.read_manifest(where, *KINDS)
     summary = read_summary(where)  # first: a run that is going on may add rounds meanwhile
-    whole = _lines(where)
-    if summary is not None and summary.rounds != len(whole.rows):
-        raise _too_few(where, summary.rounds, whole)
-    if whole.bad:
+    text = disk.read(where / ROUNDS) if disk.exists(where / ROUNDS) else b""
+    rows, _, bad = disk.unseal_lines(text, "round")
+    if summary is not None and summary.rounds != len(rows):
+        raise _too_few(where, summary.rounds, len(rows), bad)
+    if bad:
         warnings.warn(
-            f"{str(where / ROUNDS)!r} is damaged at its end ({whole.bad}): the {len(whole.rows)} rounds "
+            f"{str(where / ROUNDS)!r} is damaged at its end ({bad}): the {len(rows)} rounds "
             f"before it are read; 'amsfl resume {where}' runs the others again.",
             Remark,
             stacklevel=2,
         )
-    return RunRecord(manifest, [RoundRecord.of(row) for row in whole.rows], summary)
+    return RunRecord(manifest, [RoundRecord.of(row) for row in rows], summary)
 
 
 def read_summary(where: Path) -> Summary | None:
@@ -183,7 +180,7 @@ def load_checkpoint(where: Path) -> Checkpoint | None:
     """The last checkpoint, None if the run had not come to its first; a damaged one is an error."""
     path = where / CHECKPOINT
     if not disk.exists(path):
-        if disk.exists(where / SUMMARY) and _lines(where, 1).rows:
+        if disk.exists(where / SUMMARY):
             raise disk.damaged(path, "the run has ended, and it is gone", restart(where))
         return None
     with disk.explain_errors("read", path, lambda: restart(where).rstrip(".")):
@@ -208,26 +205,11 @@ def _digest(about: str, arrays: Mapping[str, Array]) -> str:
     return whole.hexdigest()
 
 
-def _lines(where: Path, at_most: int | None = None) -> disk.Lines:
-    """What of rounds.jsonl is whole: rounds 1, 2, ..., each once."""
-    if not disk.exists(where / ROUNDS):
-        return disk.Lines([], 0)
-    whole = disk.unseal_lines(disk.read(where / ROUNDS), at_most)
-    for place, row in enumerate(whole.rows):
-        if row.get("round") != place + 1:
-            why = f"line {place + 1} is of round {row.get('round')}"
-            before = disk.unseal_lines(disk.read(where / ROUNDS), place)
-            return before._replace(bad=why)
-    return whole
-
-
 def restart(where: Path) -> str:
     return f"start again with 'amsfl run --config {where / CONFIG} --out {where} --force'."
 
 
-def _too_few(where: Path, wanted: int, whole: disk.Lines) -> DiskError:
-    why = f" ({whole.bad})" if whole.bad else ""
-    return DiskError(
-        f"{str(where / ROUNDS)!r} has {len(whole.rows)} whole rounds, and there should be {wanted}{why}: "
-        f"{restart(where)}"
-    )
+def _too_few(where: Path, wanted: int, there: int, bad: str) -> DiskError:
+    why = f" ({bad})" if bad else ""
+    rounds = f"{str(where / ROUNDS)!r} has {there} whole rounds, and there should be {wanted}{why}"
+    return DiskError(f"{rounds}: {restart(where)}")

@@ -111,15 +111,6 @@ class Summary(NamedTuple):
     files: dict[str, str] = {}  # SHA-256 of the model's files: so they belong to this run
 
 
-class MethodFacts(NamedTuple):
-    """What report and theory must know of a method that they cannot import: it may be the user's own."""
-
-    name: str
-    title: str  # as people print it
-    note: str = ""  # what must be said beside its numbers
-    plain: bool = True  # steps follow the plain gradient
-
-
 class TrialRecord(NamedTuple):
     """One line of a study's trials/ENTRY/FIRST-LAST.jsonl."""
 
@@ -152,7 +143,8 @@ class Manifest(NamedTuple):
 
     kind: str  # run, flower, study
     settings: Json = {}  # as they are now; config.toml or study.toml says the same to people
-    methods: dict[str, MethodFacts] = {}  # by entry; a run has one
+    # by entry, of which a run has one: name, title, and note, what must be said beside its numbers
+    methods: dict[str, dict[str, str]] = {}
     made_from: Json = {}  # checksums of data, partition, model, costs: nothing means much without
     machine: Json = {}  # what else the same bits depend on
     about: Json = {}  # data and clients in words and numbers, for readers
@@ -174,7 +166,7 @@ class RunRecord(NamedTuple):
         return self.manifest.settings
 
     @property
-    def method(self) -> MethodFacts:
+    def method(self) -> dict[str, str]:
         return next(iter(self.manifest.methods.values()))
 
 

@@ -88,22 +88,22 @@ def _read_trials(path: Path, entry: str) -> list[TrialRecord]:
     content = disk.read(path)
     first, last = map(int, path.stem.split("-"))
     try:
-        lines = disk.unseal_lines(content)
+        rows, end, bad = disk.unseal_lines(content)
         trials = [
             TrialRecord(**row)._replace(
                 summary=Summary(**row["summary"]), rounds=[RoundRecord.of(each) for each in row["rounds"]]
             )
-            for row in lines.rows
+            for row in rows
         ]
-        if lines.bad or lines.end != len(content):
-            raise disk.Damaged(lines.bad or "lines are missing at its end")
+        if bad or end != len(content):
+            raise disk.Damaged(bad or "lines are missing at its end")
         numbers = [trial.trial for trial in trials]
         if {trial.entry for trial in trials} != {entry} or numbers != sorted({*numbers, first, last}):
             raise disk.Damaged("its trials are others")
         return trials
-    except (disk.Damaged, TypeError, KeyError) as bad:
+    except (disk.Damaged, TypeError, KeyError) as why:
         then = "remove it, and the study's command runs these trials again."
-        raise disk.damaged(path, bad, then) from None
+        raise disk.damaged(path, why, then) from None
 
 
 def _row(trial: TrialRecord) -> Json:

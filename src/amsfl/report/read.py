@@ -74,19 +74,19 @@ def as_study(run: RunRecord) -> StudyRecord:
     """A run as a study of one method and one trial; of none where it has not ended."""
     settings, facts = {key: value for key, value in run.settings.items() if value is not None}, run.method
     seed = settings["seed"]
-    trials = [TrialRecord(facts.name, 0, run.summary, run.rounds)] if run.summary else []
+    trials = [TrialRecord(facts["name"], 0, run.summary, run.rounds)] if run.summary else []
     whole = {
         **run.manifest.about,
         "title": "",
         "kind": "run",
         "trials": 1,
         "seed": seed,
-        "reference": facts.name,
+        "reference": facts["name"],
         "run": settings,
-        "methods": {facts.name: {}},
+        "methods": {facts["name"]: {}},
     }
-    manifest = Manifest(kind="study", identity=0, settings=whole, methods={facts.name: facts})
-    return StudyRecord(manifest, {facts.name: trials})
+    manifest = Manifest(kind="study", identity=0, settings=whole, methods={facts["name"]: facts})
+    return StudyRecord(manifest, {facts["name"]: trials})
 
 
 def methods(sources: list[Source]) -> list[ReportedMethod]:
@@ -96,13 +96,13 @@ def methods(sources: list[Source]) -> list[ReportedMethod]:
         key, label = ("@" + source.folder, f" · {source.folder}") if len(sources) > 1 else ("", "")
         for entry, trials in source.study.trials.items():
             facts, settings = source.study.manifest.methods[entry], source.settings
-            title = facts.title if entry == facts.name else f"{facts.title} ({entry})"
-            sign = f" {DAGGER}" if facts.note else ""
+            title = facts["title"] if entry == facts["name"] else f"{facts['title']} ({entry})"
+            sign = f" {DAGGER}" if facts["note"] else ""
             own = {"method": entry, **settings["run"], **settings["methods"][entry]}
             own |= {"searched": settings.get("searched", {}).get(entry)}
-            note = f"{DAGGER} {facts.note}" if facts.note else ""
+            note = f"{DAGGER} {facts['note']}" if facts["note"] else ""
             one = ReportedMethod(
-                entry + key, shown(title + sign + label), facts.name, own, shown(note), list(trials)
+                entry + key, shown(title + sign + label), facts["name"], own, shown(note), list(trials)
             )
             found += [one] if trials else []
     return found

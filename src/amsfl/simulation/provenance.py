@@ -22,7 +22,7 @@ from amsfl.methods import Method
 from amsfl.planning.planner import policy_of
 from amsfl.privacy import RECORD_LEVEL
 from amsfl.privacy.disclosure import Leaf, leaves, on_flower
-from amsfl.record import Manifest, MethodFacts, read_run
+from amsfl.record import Manifest, read_run
 from amsfl.record.disk import checksum_arrays
 from amsfl.settings.checks import mechanism_of
 from amsfl.settings.custom import CustomParts
@@ -46,13 +46,9 @@ def manifest(setup: RunSetup, first: Array) -> Manifest:
     )
 
 
-def of_method(method: Method) -> MethodFacts:
-    return MethodFacts(
-        method.name,
-        method.title,
-        method.facts.note,
-        method.plain_gradient_steps,
-    )
+def of_method(method: Method) -> dict[str, str]:
+    """What a report must know of a method that it cannot import: it may be the user's own."""
+    return {"name": method.name, "title": method.title, "note": method.facts.note}
 
 
 def of_data(data: Dataset) -> Json:

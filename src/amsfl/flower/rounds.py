@@ -1,0 +1,330 @@
+"""All rounds of a run on real clients, and its folder, as a simulated run leaves one.
+
+Flower's own `Strategy.start` cannot end before its last round, tells nobody of a round, and does not go on
+where a killed one stopped; this one does, from the last whole round (one that was under way is run again),
+and is otherwise the same.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from logging import INFO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+from flwr.supercore import log
+
+from amsfl.core import UserError
+from amsfl.core.records import Json
+from amsfl.core.scores import judged_by, shown_score, worth
+from amsfl.core.version import VERSION
+from amsfl.flower.nodes import Nodes
+from amsfl.flower.round_grid import RoundGrid
+from amsfl.portable import PortableModel
+from amsfl.portable.model import folder_files
+from amsfl.record import Checkpoint, Manifest, RoundRecord, Summary, create, reopen
+from amsfl.settings.definitions import ServeConfig
+from amsfl.settings.parse import serve_config
+
+EvaluateFn = Callable[[int, ArrayRecord], MetricRecord | None]
+# what a server that knows the network itself says of it: then a model's file runs without clients' code
+Network = Callable[[ArrayRecord], PortableModel]
+TRIES = 5  # first rounds in which every node may fail
+SEPARATOR = "/"  # between what an array is for and its name
+
+
+class Rounds(Strategy):
+    """A Strategy around another one, whose rounds are on record; what a round is, the heir says."""
+
+    lr: float
+    grid: RoundGrid  # that the rounds go through
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        nodes: Nodes,
+        seconds: float | None,
+        out: str | Path | None,
+        resume: bool,
+        force: bool,
+        stop: Callable[[RoundRecord], bool],
+    ):
+        self.strategy, self.nodes, self.seconds = strategy, nodes, seconds
+        self.out, self.resume, self.force, self.stop = out, resume, force, stop
+        self.config: ServeConfig | None = None  # on record; None: what is known here
+        self.network: Network = own_network
+        self.folder: RunFolder | None = None
+        self.num_rounds: int | None = None
+        self.log: list[Json] = []  # one entry a round: steps, lr, verdict, refused, ...
+        self.began, self.elapsed, self.totals = math.nan, 0.0, {"sum": 0.0, "makespan": 0.0}
+        self.epsilon: dict[str, float] = {}  # that nodes say they have spent
+        self.spent = set[int]()  # nodes whose epsilon is
+        self.failures = 0  # rounds in a row without a reply that could be used
+
+    def configure_evaluate(self, *order: Any) -> Iterable[Message]:
+        return self.strategy.configure_evaluate(*order)
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        return self.strategy.aggregate_evaluate(server_round, replies)
+
+    def kept(self, following: ArrayRecord) -> tuple[dict[str, ArrayRecord | None], Json]:
+        """All that the next round needs besides the arrays that it goes on from."""
+        raise NotImplementedError
+
+    def restore(self, arrays: dict[str, ArrayRecord], state: Json, following: ArrayRecord) -> None:
+        """Back to where a round ended: what `kept` gave, and the arrays to go on from."""
+        raise NotImplementedError
+
+    def ended_by(self, grid: Grid) -> RoundGrid:
+        """The RoundGrid that ends the rounds; one that waits for all, if it was given another Grid."""
+        held = getattr(self, "grid", None)
+        if held is None or grid not in (held, held.grid):
+            self.grid = grid if isinstance(grid, RoundGrid) else RoundGrid(grid)
+        return self.grid
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: EvaluateFn | None = None,
+    ) -> Result:
+        """All rounds; the arguments and the result are those of Flower's own `start`."""
+        train_config, evaluate_config = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
+        grid = self.ended_by(grid)
+        log(INFO, "Starting %s strategy:", type(self).__name__)
+        self.summary()
+        began, result, self.num_rounds = time.monotonic(), Result(), num_rounds
+        arrays, first = self._opened(initial_arrays)
+        result.arrays = arrays
+        try:
+            if evaluate_fn and first == 1:
+                _keep(result.evaluate_metrics_serverapp, 0, evaluate_fn(0, arrays))
+            for number in range(first, num_rounds + 1):
+                log(INFO, "[ROUND %s/%s]", number, num_rounds)
+                orders = self.configure_train(number, arrays, train_config, grid)
+                replies = grid.send_and_receive(orders, timeout=timeout)
+                fresh, metrics = self.aggregate_train(number, replies)
+                result.arrays = arrays = arrays if fresh is None else fresh
+                _keep(result.train_metrics_clientapp, number, metrics)
+                questions = self.configure_evaluate(number, arrays, evaluate_config, grid)
+                answers = grid.send_and_receive(questions, timeout=timeout)
+                scores = self.aggregate_evaluate(number, answers)
+                _keep(result.evaluate_metrics_clientapp, number, scores)
+                own = evaluate_fn(number, arrays) if evaluate_fn else None
+                _keep(result.evaluate_metrics_serverapp, number, own)
+                splits = {"holdout": own, "clients": scores, "training": metrics}
+                if self._closed(number, arrays, {name: dict(part) for name, part in splits.items() if part}):
+                    break
+            if self.folder is not None:
+                self.folder.end(arrays, self.network, [*self.nodes.each], self.epsilon, self.elapsed)
+        finally:
+            if self.folder is not None:
+                self.folder.writer.close()
+        log(INFO, "Strategy execution finished in %.2fs", time.monotonic() - began)
+        return result
+
+    def _opened(self, arrays: ArrayRecord) -> tuple[ArrayRecord, int]:
+        """Before the first round: where it begins, and its number."""
+        if self.out is None:
+            return arrays, 1
+        own = {"method": "amsfl", "rounds": self.num_rounds, "lr": self.lr, "data": "own"}
+        own |= {"seconds": self.seconds}
+        config = self.config or serve_config({key: value for key, value in own.items() if value is not None})
+        self.folder = RunFolder(Path(self.out).expanduser(), config, arrays, self.resume, self.force)
+        restored = self.folder.restored()
+        if restored is None:
+            return arrays, 1
+        self.restore(*restored)
+        return restored[2], len(self.folder.rounds) + 1
+
+    def _closed(self, number: int, arrays: ArrayRecord, metrics: Json) -> bool:
+        """After a round, with its scores by split; whether it was the last one."""
+        before, self.elapsed = self.elapsed, self.grid.now() - self.began
+        record = self._record(number, metrics, before)
+        if self.folder is not None:
+            self.folder.append(record, arrays)
+            kept, state = self.kept(arrays)
+            self.folder.save(kept | {"next": arrays}, state)
+        self.failures = 0 if record.cohort else self.failures + 1
+        if self.failures >= TRIES and not any(each.taken for each in self.nodes.each.values()):
+            why = next(iter(self.log[-1]["refused"].values()), "none replied")
+            raise UserError(f"Every node failed, {TRIES} times in a row ({why}): look at the clients.")
+        over = self.stop(record) or bool(self.spent and self.spent >= self.nodes.each.keys())
+        return over or (self.seconds is not None and self.elapsed >= self.seconds)
+
+    def _record(self, number: int, metrics: Json, before: float) -> RoundRecord:
+        """The round as it is on record."""
+        entry, order = self.log[-1], {node: place for place, node in enumerate(self.nodes.each)}
+        seconds = {"sum": sum(entry["seconds"]), "makespan": entry["took"]}
+        self.totals = {clock: self.totals[clock] + part for clock, part in seconds.items()}
+        self.epsilon |= {str(node): spent for node, spent in entry["epsilon"].items()}
+        refused = [{"client": order.get(node), "reason": why} for node, why in entry["refused"].items()]
+        kept = {key: entry[key] for key in ("verdict", "passes", "held_loss", "notes") if key in entry}
+        plan = {"refused": refused, "client_seconds": entry["seconds"], "step_seconds": entry["step_seconds"]}
+        plan["asked"] = [order[node] for node in entry["steps"]]
+        return RoundRecord(
+            number,
+            dict(self.totals),
+            seconds,
+            entry["predicted"],
+            metrics,
+            [order[node] for node in entry["nodes"]],
+            entry["done"],
+            entry["lr"],
+            float(entry["up"]),
+            float(entry["down"]),
+            plan=kept | plan,
+            wall={"seconds": self.elapsed - before, "elapsed": self.elapsed},
+            mix=entry["mix"],
+            staleness=entry["age"],
+            epsilon=[self.epsilon.get(str(node), 0.0) for node in order] if self.epsilon else [],
+        )
+
+
+def _keep(held: dict[int, MetricRecord], number: int, metrics: MetricRecord | None) -> None:
+    if metrics is not None:
+        held[number] = metrics
+        if metrics:
+            log(INFO, "\t%s", dict(metrics))
+
+
+def own_network(arrays: ArrayRecord) -> PortableModel:
+    """Of clients' own code: a state_dict, the arrays by their own names."""
+    return PortableModel((), {key: each.numpy() for key, each in arrays.items()}, (), ())
+
+
+class RunFolder:
+    """The record of one run, with us as its only writer."""
+
+    def __init__(self, where: Path, config: ServeConfig, arrays: ArrayRecord, resume: bool, force: bool):
+        self.config, self.rounds = config, list[RoundRecord]()
+        self.point: Checkpoint | None = None
+        self.summary: Summary | None = None  # after the end
+        self.best: dict[str, Any] = {}  # round, score (more is better), arrays
+        if resume:
+            self.writer = reopen(where, "flower")
+            self.point = self.writer.last_checkpoint()
+            self.rounds = self.writer.rewind(self.point)
+            self.writer.change(config.model_dump(), {}, len(self.rounds))
+            self.writer.remove_summary()
+        else:
+            self.writer = create(where, manifest(config, arrays), force)
+
+    def restored(self) -> tuple[dict[str, ArrayRecord], Json, ArrayRecord] | None:
+        """What `save` kept last; None where nothing is."""
+        if self.point is None:
+            return None
+        kept: dict[str, ArrayRecord] = {}
+        for name, part in self.point.arrays.items():
+            kind, _, key = name.partition(SEPARATOR)
+            kept.setdefault(kind, ArrayRecord())[key] = Array(np.array(part))
+        host = self.point.host["flower"]
+        if "best-model" in kept:
+            self.best = host["best"] | {"arrays": kept.pop("best-model")}
+        following = kept.pop("next")
+        return kept, host["state"], following
+
+    def append(self, record: RoundRecord, model: ArrayRecord) -> None:
+        """A round, and whether its model is the best one so far."""
+        self.rounds.append(record)
+        self.writer.append(record)
+        scores = deciding_split(record.metrics)
+        value = worth(scores, shown_score(self.config.score, scores))
+        if value is not None and value > self.best.get("score", -np.inf):
+            self.best = {"round": record.round, "score": value, "arrays": model}
+
+    def save(self, arrays: Mapping[str, ArrayRecord | None], state: Json) -> None:
+        """All that the next round needs."""
+        kept = dict(arrays) | {"best-model": self.best.get("arrays")}
+        parts = ((kind, *each) for kind, record in kept.items() for each in (record or {}).items())
+        flat = {f"{kind}{SEPARATOR}{key}": part.numpy() for kind, key, part in parts}
+        best = {key: value for key, value in self.best.items() if key != "arrays"}
+        self.writer.checkpoint(Checkpoint(len(self.rounds), flat, {"flower": {"state": state, "best": best}}))
+
+    def end(
+        self,
+        arrays: ArrayRecord,
+        network: Network,
+        names: list[int],
+        epsilon: dict[str, float],
+        elapsed: float,
+    ) -> None:
+        """The models' files and the summary."""
+        config, last = self.config, network(arrays)
+        about = self.writer.manifest.about | {"clients": {"names": [str(name) for name in names]}}
+        self.writer.set_manifest(about=about)
+        summary = self.summary = self._summary(names, epsilon, elapsed)
+        about = {"title": config.method, "data": config.data, "version": VERSION}
+        about |= {"model": config.model if last.layers else "own", "clients": len(names)}
+        about |= {"rounds": len(self.rounds), "metrics": summary.metrics}
+        about["settings"] = config.model_dump(exclude_none=True)
+        if summary.best:
+            about |= {"score": summary.best["by"], "best": summary.best}
+        best = dict(network(self.best["arrays"]).tensors) if self.best else None
+        self.writer.end(summary, folder_files(last._replace(about=about), best))
+
+    def _summary(self, names: list[int], epsilon: dict[str, float], elapsed: float) -> Summary:
+        """summary.json, as a simulated run's."""
+        config, rounds, best = self.config, self.rounds, self.best
+        last: Json = {}
+        steps = dict.fromkeys(map(str, names), 0)
+        for record in rounds:
+            last = last | record.metrics  # not every split is scored in every round
+            for who, count in zip(record.cohort, record.steps, strict=True):
+                steps[str(names[who])] += count
+        scores = deciding_split(last)
+        score = shown_score(config.score, scores)
+        by, larger = judged_by(scores, score)
+        met = (each for each in rounds if score and score.met(deciding_split(each.metrics), config.target))
+        reached = next(met, None)
+        seconds = rounds[-1].seconds if rounds else {"sum": 0.0, "makespan": 0.0}
+        sign = 1 if larger else -1
+        chosen = best and {"round": best["round"], "score": sign * best["score"], "by": by}
+        return Summary(
+            method=config.method,
+            data=config.data,
+            synthetic=False,
+            note="",
+            seed=config.seed,
+            status="finished",
+            rounds=len(rounds),
+            accuracy=scores.get("accuracy"),
+            test_accuracy=last.get("test", {}).get("accuracy"),
+            metrics=last,
+            local_accuracy=None,
+            clock="makespan",
+            virtual_seconds=seconds["makespan"],
+            virtual_seconds_by_clock=seconds,
+            target=config.target,
+            seconds_to_target=reached.wall["elapsed"] if reached else None,
+            rounds_to_target=reached.round if reached else None,
+            steps=steps,
+            bytes_up=sum(record.bytes_up for record in rounds),
+            bytes_down=sum(record.bytes_down for record in rounds),
+            epsilon=epsilon,
+            refused=sum(len(record.plan["refused"]) for record in rounds),
+            wall={"seconds": elapsed, "client_steps_per_second": sum(steps.values()) / max(elapsed, 1e-9)},
+            score=config.score or (score.name if score else "accuracy"),
+            best=chosen,
+        )
+
+
+def manifest(config: ServeConfig, arrays: ArrayRecord) -> Manifest:
+    """record.json of a run on real clients: whose data it is from, only they know."""
+    made = {"parameters": sum(each.numpy().size for each in arrays.values()), "arrays": sorted(arrays)}
+    about = {"data": {"name": config.data, "synthetic": False, "note": ""}}
+    methods = {config.method: {"name": config.method, "title": config.method, "note": ""}}
+    return Manifest("flower", config.model_dump(), methods, made, about=about)
+
+
+def deciding_split(metrics: Json) -> Json:
+    """The split that targets are held against: the server's hold-out, else the clients' own test rows."""
+    return metrics.get("holdout") or metrics.get("clients") or {}
