@@ -66,6 +66,7 @@ def measure(job: Job, data: Any, repeat: int = 3, trials: int = 1, **more: str) 
         "each": each,
         "accuracy": few[0].summary.accuracy,
         "startup_seconds": warm_up,
+        "numbers": few[0].parts.task.dim,
         "peak_mb": few[0].summary.wall.get("peak_mb"),
         "version": amsfl.__version__,
     }

@@ -1,0 +1,91 @@
+"""What a round costs as the work grows: clients, numbers of a model, trials side by side; time and memory.
+
+    python benchmarks/growth.py --out results/growth             # a table, and growth.svg beside the numbers
+    python benchmarks/growth.py --axis trials --set rounds=2     # one axis; further settings of ours.py
+
+Every point is a process of its own (ours.py), so memory is that point's alone.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from ours import JOBS
+
+OURS = Path(__file__).with_name("ours.py")
+MODELS = ("softmax", "mlp:8", "mlp:64-32", "mlp:256-128", "mlp:1024-512", "mlp:3200-3000")
+# what grows, the job that it is of, and what each point sets
+FEW = ("--set", "rounds=5")
+AXES: dict[str, tuple[str, dict[int, tuple[str, ...]]]] = {
+    "clients": ("B", {n: ("--set", f"clients={n}", *FEW) for n in (50, 1000, 10_000, 100_000)}),
+    "model": ("A", {n: ("--set", f"model={model}", *FEW) for n, model in enumerate(MODELS)}),
+    "trials": ("A", {n: ("--trials", str(n), *FEW) for n in (1, 10, 100, 500, 2000)}),
+}
+
+
+def point(job: str, more: list[str]) -> dict[str, Any]:
+    """Milliseconds of a round, client steps a second, megabytes, numbers of the model."""
+    command = [sys.executable, str(OURS), "--job", job, "--repeat", "2", *more]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        return {"failed": done.stderr.strip().splitlines()[-1:]}
+    seen = json.loads(done.stdout.splitlines()[-1])
+    trials = int(more[more.index("--trials") + 1]) if "--trials" in more else 1
+    steps = JOBS[job].cohort * JOBS[job].steps * trials
+    pace = seen["client_steps_per_second"]
+    return {"ms": 1e3 * steps / pace, "pace": pace, "mb": seen["peak_mb"], "numbers": seen["numbers"]}
+
+
+def draw(found: dict[str, list[dict[str, Any]]], path: Path) -> None:
+    """Time and memory over each axis, both logarithmic; dashed: in proportion to the work."""
+    import matplotlib.pyplot as plt
+
+    figure, rows = plt.subplots(2, len(found), figsize=(3.4 * len(found), 5), squeeze=False, sharex="col")
+    words = {"clients": "clients, of which 50 a round", "model": "numbers of the model", "trials": "trials"}
+    for column, (axis, points) in enumerate(found.items()):
+        good = [each for each in points if "ms" in each]
+        x = [each["numbers"] if axis == "model" else each["at"] for each in good]
+        for row, key in enumerate(("ms", "mb")):
+            ax, y = rows[row][column], [each[key] for each in good]
+            ax.loglog(x, y, "o-")
+            ax.grid(alpha=0.3)
+            if key == "ms" and axis != "clients":
+                ax.loglog(x, [y[-1] * each / x[-1] for each in x], "--", color="grey", linewidth=1)
+        rows[1][column].set_xlabel(words[axis])
+    rows[0][0].set_ylabel("milliseconds a round")
+    rows[1][0].set_ylabel("megabytes at most")
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--axis", action="append", choices=AXES)
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--out", type=Path, default=Path("results/growth"))
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, list[dict[str, Any]]] = {}
+    print("| | | ms a round | client steps a second | MB |\n| --- | --- | --- | --- | --- |")
+    for axis in given.axis or AXES:
+        job, points = AXES[axis]
+        for at, more in points.items():
+            extra = [word for each in given.set for word in ("--set", each)]
+            seen = {"at": at} | point(job, [*more, *extra])
+            found.setdefault(axis, []).append(seen)
+            what = f"{seen.get('numbers', 0):,} numbers" if axis == "model" else f"{at:,}"
+            cells = str(seen.get("failed"))
+            if "ms" in seen:
+                cells = f"{seen['ms']:.3g} | {seen['pace']:,.0f} | {seen['mb']:,.0f}"
+            print(f"| {axis} | {what} | {cells} |", flush=True)
+            (given.out / "growth.json").write_text(json.dumps(found, indent=1))
+    draw(found, given.out / "growth.svg")
+
+
+if __name__ == "__main__":
+    main()
