@@ -1,7 +1,7 @@
 """One round between a client and the server, written once: simulated and real ones run the same lines.
 
 A client:
-    state = begin(method, LocalState(anchor, server, client, lr))
+    state = begin(LocalState(anchor, server, client, lr))
     state = local_step(method, state, grad)       each local step; of the first one loss and grad are kept
     state = state._replace(last=grad)             for a reading: the first minibatch once more
     upload, client, reading = finish(method, state, steps)
@@ -13,15 +13,15 @@ flat, or a tree of leaves that `each` maps over; `finish` wants flat ones.
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import iadd
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from amsfl.combine.chain import weighed as combine_rows
 from amsfl.core import Attack, Key, Parts, Reading, Total, Transmit, Upload, namespace
-from amsfl.core.records import Array
+from amsfl.core.records import Array, Tree
 from amsfl.methods import Federation, Method, Number, Vector
-from amsfl.methods.base import average
+from amsfl.methods.base import average, join
 
 Each = Callable[..., Vector]  # each(f, *vectors): an elementwise f of vectors
 
@@ -42,29 +42,36 @@ class LocalState(NamedTuple):
     loss: Number = 0.0  # of the first minibatch at the anchor
     grad: Vector = None  # and its gradient there
     last: Vector = None  # that minibatch's gradient after the last step, where a reading is taken
-    velocity: Vector = None  # of methods with momentum at clients
+    optimizer: Tree = None  # what the client's optimizer remembers, where it has one; at the end flat
     held: tuple[Number, Number] | None = None  # loss and spread of held-back rows at the anchor
 
 
-def begin(method: Method, state: LocalState, each: Each = flat) -> LocalState:
+def begin(state: LocalState, optimizer: Any = None) -> LocalState:
     """A client before its first step: at the anchor."""
-    if method.client_momentum is not None:
-        state = state._replace(velocity=each(lambda x: 0 * x, state.anchor))
+    if optimizer is not None:
+        kept, at = state.optimizer, state.anchor
+        state = state._replace(optimizer=optimizer.init(at) if kept is None else optimizer.restored(at, kept))
     return state._replace(x=state.anchor)
 
 
-def local_step(method: Method, state: LocalState, grad: Vector, each: Each = flat) -> LocalState:
-    """x <- x - lr correct(grad); with momentum, along the velocity in place of the gradient."""
-    lr, momentum = state.lr, method.client_momentum
+def recall(state: LocalState, optimizer: Any) -> LocalState:
+    """What a client's optimizer kept in a vector, apart from the method's own of the client's state."""
+    if optimizer is None or not optimizer.kept:
+        return state
+    at = state.client.shape[-1] - optimizer.vector(state.anchor).shape[-1]
+    return state._replace(client=state.client[:at], optimizer=state.client[at:])
+
+
+def local_step(
+    method: Method, state: LocalState, grad: Vector, each: Each = flat, optimizer: Any = None
+) -> LocalState:
+    """x <- x - lr correct(grad); with an optimizer x <- x + lr update(correct(grad))."""
+    lr = state.lr
     held = state.x, state.anchor, state.server, state.client
 
-    if momentum is not None:
-
-        def gathered(v: Vector, g: Vector, *others: Vector) -> Vector:
-            return momentum * v + method.correct(g, *others)
-
-        velocity = each(gathered, state.velocity, grad, *held)
-        return state._replace(x=each(lambda x, v: x - lr * v, state.x, velocity), velocity=velocity)
+    if optimizer is not None:
+        update, then = optimizer.update(each(method.correct, grad, *held), state.optimizer, state.x)
+        return state._replace(x=each(lambda x, u: x + lr * u, state.x, update), optimizer=then)
 
     def moved(g: Vector, x: Vector, *others: Vector) -> Vector:
         return x - lr * method.correct(g, x, *others)
@@ -75,6 +82,8 @@ def local_step(method: Method, state: LocalState, grad: Vector, each: Each = fla
 def finish(method: Method, state: LocalState, steps: Number) -> tuple[Upload, Vector, Reading | None]:
     """What goes up, what the client remembers, and the reading where one was taken. Vectors are flat here."""
     upload, client = method.report(state.x, state.anchor, steps, state.lr, state.server, state.client)
+    if method.client_optimizer is not None and method.client_optimizer.kept:
+        client = join(client, state.optimizer)
     if state.last is None:
         return upload, client, None
     change, nothing = state.last - state.grad, state.loss * float("nan")
@@ -240,6 +249,8 @@ def encode_and_decode(
 def initial_client_state(federation: Federation, x: Array) -> tuple[Array, Array]:
     """A client's state at the start: the method's own, and what it remembers of transmissions."""
     upload, client = empty_upload(federation.method, x)
+    if federation.method.client_optimizer is not None and federation.method.client_optimizer.kept:
+        client = join(client, federation.method.client_optimizer.vector(x))
     if federation.transmit is None:
         return client, x[:0]
     return client, federation.transmit.init({"delta": upload.delta, "extra": upload.extra})

@@ -94,6 +94,7 @@ def test_engines_agree(name):
     "changes",
     [
         {"client_optimizer": "momentum:0.9,decay:0.01", "epochs": 0.5, "method": "scaffold"},
+        {"client_optimizer": "adamw:0.01/0.1,kept", "method": "amsfl", "cohort": 4},
         pytest.param({"model": "cnn:4", "method": "fedavg", "rounds": 2}, marks=SLOW),
         {"model": "mlp:8", "method": "fedavg", "class_weights": "balanced"},
         {"method": "fedavg", "transmit": "topk:0.2", "robust": "median", "round_end": "buffer:3"},

@@ -55,7 +55,7 @@ def drive(
         uploads, t = [], np.array(steps, float)
         for i, count in zip(cohort, t, strict=True):
             sent = protocol.sent_state(method, server, x)
-            local = protocol.begin(method, protocol.LocalState(x, sent, states[i], lr))
+            local = protocol.begin(protocol.LocalState(x, sent, states[i], lr))
             for _ in range(int(count)):
                 local = protocol.local_step(method, local, clients.grad(i, local.x))
             upload, states[i], _ = protocol.finish(method, local, count)

@@ -12,6 +12,7 @@ from amsfl import combine, methods, protocol, sampling, transmit
 from amsfl.combine import median
 from amsfl.combine.chain import weighed
 from amsfl.core import Combine, Combined, Reading, Transmit, Upload, UserError
+from amsfl.engines.losses import client_steps
 from amsfl.methods import Federation
 from amsfl.methods.base import clip, least, upload
 from amsfl.simulation import CustomParts, make_config
@@ -29,10 +30,11 @@ def test_the_smaller_of_two_numbers_is_one_of_them(small):
 def worked(method, grads, last=None, held=None):
     """A client that began at 0 and stepped at rate 1/2 along these gradients, the first of loss 0.7."""
     x = np.zeros(2)
-    state = protocol.begin(method, protocol.LocalState(x, x[:0], x[:0], 0.5, held=held))
+    by = method.client_optimizer
+    state = protocol.begin(protocol.LocalState(x, x[:0], x[:0], 0.5, held=held), by)
     state = state._replace(loss=0.7, grad=np.array(grads[0]))
     for grad in grads:
-        state = protocol.local_step(method, state, np.array(grad))
+        state = protocol.local_step(method, state, np.array(grad), optimizer=by)
     state = state if last is None else state._replace(last=np.array(last))
     return protocol.finish(method, state, float(len(grads)))
 
@@ -59,7 +61,7 @@ def test_without_a_reading_the_server_sees_the_upload():
 
 def test_momentum_at_clients_by_hand():
     """v = g_1, then m v + g_2 with m = 1/2: y = -(1/2)(3, 4) - (1/2)(2.5, 2)."""
-    heavy = methods.ClientMomentum(methods.make("fedavg"), 0.5, 0.0)
+    heavy = methods.ClientOptimizer(methods.make("fedavg"), client_steps("momentum:0.5"))
     assert worked(heavy, [[3.0, 4.0], [1.0, 0.0]])[0].delta.tolist() == [-2.75, -3.0]
 
 

@@ -163,7 +163,7 @@ class Walk(NamedTuple):
     """A client on its way, and its latest look where those are kept."""
 
     x: Tree
-    velocity: Tree
+    optimizer: Tree
     loss: Array
     slope: Tree
 
@@ -212,14 +212,14 @@ def program(
         def further(number: Number, now: Walk) -> Walk:
             moving = number < steps
             loss, slope = look(now.x, jnp.where(moving, number, 0) if twice else number)
-            at = begun._replace(x=now.x, velocity=now.velocity)
-            then = protocol.local_step(method, at, slope, jax.tree.map)
-            moved = chosen(moving, (then.x, then.velocity), (now.x, now.velocity))
+            at = begun._replace(x=now.x, optimizer=now.optimizer)
+            then = protocol.local_step(method, at, slope, jax.tree.map, method.client_optimizer)
+            moved = chosen(moving, (then.x, then.optimizer), (now.x, now.optimizer))
             return Walk(*moved, *((loss, slope) if twice else now[2:]))
 
         if not twice:
-            now = jax.lax.fori_loop(0, longest, further, Walk(begun.x, begun.velocity, (), ()))
-            return begun._replace(x=now.x, velocity=now.velocity)
+            now = jax.lax.fori_loop(0, longest, further, Walk(begun.x, begun.optimizer, (), ()))
+            return begun._replace(x=now.x, optimizer=now.optimizer)
 
         def part(which: Number, before: tuple[Walk, Tree]) -> tuple[Walk, Tree]:
             """The first step, all others, or the first minibatch once more."""
@@ -228,8 +228,8 @@ def program(
             return now, chosen(which == 0, (now.loss, now.slope), before[1])
 
         first = begun.lr, begun.x  # in place of looks that the first part takes
-        now, (loss, slope) = jax.lax.fori_loop(0, 3, part, (Walk(begun.x, begun.velocity, *first), first))
-        done = begun._replace(x=now.x, velocity=now.velocity, loss=loss, grad=slope)
+        now, (loss, slope) = jax.lax.fori_loop(0, 3, part, (Walk(begun.x, begun.optimizer, *first), first))
+        done = begun._replace(x=now.x, optimizer=now.optimizer, loss=loss, grad=slope)
         return done._replace(last=now.slope)
 
     def held_back(job: ClientJob) -> tuple[jax.Array, jax.Array]:
@@ -239,12 +239,15 @@ def program(
         return losses.held_loss_and_spread(task.loss, outputs, y, here)
 
     def run(job: ClientJob, longest: Number) -> ClientResult:
+        by = method.client_optimizer
         start = LocalState(job.start.anchor, job.start.server, job.start.client, job.floats.lr)
+        start = protocol.recall(start, by)
         anchor = task.unravel(start.anchor)
         server, client = leaves(start.server, anchor), leaves(start.client, anchor)
-        tree = start._replace(anchor=anchor, server=server, client=client)
-        done = walk(job, protocol.begin(method, tree, jax.tree.map), longest)
-        end = start._replace(x=flat(done.x), loss=done.loss)
+        done = walk(
+            job, protocol.begin(start._replace(anchor=anchor, server=server, client=client), by), longest
+        )
+        end = start._replace(x=flat(done.x), optimizer=flat(done.optimizer), loss=done.loss)
         if twice:
             end = end._replace(grad=flat(done.grad), last=flat(done.last))
             end = end._replace(held=held_back(job) if task.held_back else None)

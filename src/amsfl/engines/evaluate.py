@@ -31,7 +31,7 @@ def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], Scores]:
         params = jax.ShapeDtypeStruct((task.dim,), task.dtype)
         row = jax.ShapeDtypeStruct((size, *task.x.shape[1:]), task.dtype)
         each = intermediate_bytes(lambda x, p: task.model.apply(task.unravel(p), x), row, params)
-        beside = room_for(each, BESIDE)
+        beside = room_for(each, min(BESIDE, len(task.seeds)))
 
     def one(x: jax.Array, y: jax.Array, mask: jax.Array, model: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Sums over a block: the loss, of numbers also errors; else rows by class and guess."""

@@ -26,7 +26,7 @@ from amsfl.protocol import LocalState
 def takes(task: Task, federation: Federation) -> bool:
     """Whether numpy can: dense layers with ReLU between, one of our losses, no teacher, no private rows."""
     plain = federation.method.objective is None and federation.private_rows is None
-    return plain and is_dense(task.model.layers)
+    return plain and task.model.loss is None and is_dense(task.model.layers)
 
 
 class NumpyNetwork:
@@ -129,7 +129,10 @@ class LoopEngine:
     """Engine (see contract.Engine). Networks that numpy does not know compute in jax; the rest is to read."""
 
     def __init__(self, task: Task, federation: Federation, batch: int, readings: bool = False):
-        self.task, self.federation, self.batch, self.readings = task, federation, batch, readings
+        self.task, self.batch, self.readings = task, batch, readings
+        self.federation, self.optimizer = federation, federation.method.client_optimizer
+        if self.optimizer is not None:
+            self.optimizer = losses.on_vectors(self.optimizer, task.unravel)
         self.scored = task.scored
         jax_network = partial(JaxNetwork, task, federation.method)
         self.network: Any = NumpyNetwork(task) if takes(task, federation) else jax_network()
@@ -150,7 +153,9 @@ class LoopEngine:
         with self._undisturbed():
             for model in models:
                 outputs = np.asarray(self.network.outputs(model, x))
-                loss = loss_and_slope(self.scored, outputs, y)[0].mean(dtype=np.float64)
+                own = task.model.loss
+                rows = np.asarray(own(outputs, y)) if own else loss_and_slope(self.scored, outputs, y)[0]
+                loss = rows.mean(dtype=np.float64)
                 if task.classes:
                     cells = y * task.classes + outputs.argmax(-1)
                     found.append((loss, np.bincount(cells, minlength=task.classes**2)))
@@ -202,16 +207,18 @@ class LoopEngine:
             return loss, grad
 
         steps = int(work.steps[place])
-        local = LocalState(anchor, server, work.state[place], dtype(work.lr[place]))
-        local = protocol.begin(method, local)
+        local, by = LocalState(anchor, server, work.state[place], dtype(work.lr[place])), self.optimizer
+        local = protocol.begin(local if by is None else protocol.recall(local, by), by)
         loss, grad = look(local.x, 0)
-        local = protocol.local_step(method, local._replace(loss=loss, grad=grad), grad)
+        local = protocol.local_step(method, local._replace(loss=loss, grad=grad), grad, optimizer=by)
         for number_ in range(1, steps):
-            local = protocol.local_step(method, local, look(local.x, number_)[1])
+            local = protocol.local_step(method, local, look(local.x, number_)[1], optimizer=by)
         if self.readings and self._private is None:
             local = local._replace(last=look(local.x, 0)[1])
             if self.task.held_back:
                 local = local._replace(held=self._held_back(anchor, trial, who))
+        if by is not None:
+            local = local._replace(optimizer=np.asarray(losses.as_vector(local.optimizer)))
         upload, state, taken = protocol.finish(method, local, dtype(steps))
         memory = work.memory[place]
         if transmit is not None:

@@ -12,6 +12,7 @@ from amsfl.core.records import Array, Tree
 from amsfl.engines.devices import Program
 from amsfl.engines.task import Task
 from amsfl.methods import Federation, Method
+from amsfl.protocol import initial_client_state
 
 VECTORS = 6  # of a model's size that a client at work has: start, model, change, what it sends and reads
 MEMINFO = Path("/proc/meminfo")
@@ -19,7 +20,8 @@ MEMINFO = Path("/proc/meminfo")
 
 def state_bytes(task: Task, method: Method) -> int:
     """Bytes of client state, which grow with clients x dim x trials (0 for methods without)."""
-    probe: Array = jax.eval_shape(lambda x: method.init(x)[1], jax.ShapeDtypeStruct((task.dim,), task.dtype))
+    first = jax.ShapeDtypeStruct((task.dim,), task.dtype)
+    probe: Array = jax.eval_shape(lambda x: initial_client_state(Federation(method), x)[0], first)
     trials, clients = task.shards.size.shape
     return int(trials * clients * probe.shape[0] * np.dtype(task.dtype).itemsize)
 

@@ -29,6 +29,8 @@ class Model(NamedTuple):
     # the same as data, so that others can run it; () for a network of your own
     layers: tuple[LayerSpec, ...] = ()
     unit: float = 1.0  # what features are measured in: they are divided by it first
+    # of a network of your own: loss(what apply gives, labels) -> the loss of every row
+    loss: Callable[[Any, Any], Array] | None = None
 
 
 class Layer(NamedTuple):

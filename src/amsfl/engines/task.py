@@ -82,7 +82,7 @@ class Task(NamedTuple):
     @property
     def scored(self) -> losses.RowLoss:
         """The loss that evaluations tell: of classes the plain cross-entropy, whatever weights train by."""
-        return losses.cross_entropy if self.classes else self.loss
+        return self.loss if self.model.loss or not self.classes else losses.cross_entropy
 
     def start(self) -> Matrix:
         """Initial models, [trials, dim]: drawn in float32, so that they are the same in any precision."""

@@ -8,7 +8,7 @@ from amsfl.methods.amsfl import Amsfl, AmsflPaper, AmsflSteps
 from amsfl.methods.base import Facts, Federation, Method, Number, Vector
 from amsfl.methods.changes import (
     Adam,
-    ClientMomentum,
+    ClientOptimizer,
     Extrapolated,
     HeavyBall,
     ServerOptimizer,
@@ -109,7 +109,7 @@ def server_optimizer(text: str) -> ServerOptimizer | None:
 
 __all__ = [
     "METHODS",
-    "ClientMomentum",
+    "ClientOptimizer",
     "Distillation",
     "Facts",
     "Federation",

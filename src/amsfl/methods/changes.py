@@ -1,14 +1,14 @@
-"""What is put over any method: longer server steps, a server's optimizer, clients that step with momentum.
+"""What is put over any method: longer server steps, a server's optimizer, an optimizer of clients' steps.
 
-Optimizers are written out: optax's differ from the paper's (bias correction, another start), run on jax
-arrays alone, and would need states flattened and converted, in no fewer lines.
+Servers' optimizers are written out: optax's differ from the paper's (bias correction, another start), run on
+jax arrays alone, and would need states flattened and converted, in no fewer lines.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from amsfl.core import Total, Upload, UserError
-from amsfl.methods.base import Facts, Method, Number, Vector, clip, join
+from amsfl.methods.base import STATIC, Facts, Method, Number, Vector, clip, join
 from amsfl.methods.known import FedAvg
 
 
@@ -31,8 +31,8 @@ class Changed(Method):
         return self.inner.objective
 
     @property
-    def client_momentum(self) -> Number:  # type: ignore[override]
-        return self.inner.client_momentum
+    def client_optimizer(self) -> Any:  # type: ignore[override]
+        return self.inner.client_optimizer
 
     def init(self, *of: Vector) -> tuple[Vector, Vector]:
         return self.inner.init(*of)
@@ -89,39 +89,43 @@ class Extrapolated(Changed):
 
 
 @dataclass(frozen=True)
-class ClientMomentum(Changed):
-    """Heavy-ball steps at clients; the velocity begins at 0 in every round.
+class ClientOptimizer(Changed):
+    """Clients step by an optimizer of optax (engines/losses.py: ClientSteps); its rate is the run's.
 
-    v <- momentum v + correct(grad) + weight_decay y;   y <- y - lr v
+    u, s <- update(correct(grad), s, y);   y <- y + lr u
 
-    t such steps move as far along a constant gradient as plain(t) plain ones (Wang et al. 2020, arXiv
-    2007.07481, section 4), and that is what SCAFFOLD and FedNova count:
+    With momentum m, t steps move as far along a constant gradient as plain(t) plain ones (Wang et al. 2020,
+    arXiv 2007.07481, section 4), and that is what SCAFFOLD and FedNova count:
 
     plain(t) = (t - m (1 - m^t) / (1 - m)) / (1 - m)
     """
 
-    momentum: Number
-    weight_decay: Number
+    steps: Any = field(metadata=STATIC)
 
     @property
-    def client_momentum(self) -> Number:  # type: ignore[override]
-        return self.momentum
+    def client_optimizer(self) -> Any:  # type: ignore[override]
+        return self.steps
 
-    def correct(self, grad: Vector, x: Vector, anchor: Vector, server: Vector, client: Vector) -> Vector:
-        return self.inner.correct(grad, x, anchor, server, client) + self.weight_decay * x
+    @property
+    def facts(self) -> Facts:  # type: ignore[override]
+        own = self.inner.facts
+        return own if self.steps.lr is None else own._replace(lr=self.steps.lr)
 
     def report(
         self, x: Vector, anchor: Vector, steps: Number, lr: Number, server: Vector, client: Vector
     ) -> tuple[Upload, Vector]:
-        return self.inner.report(x, anchor, plain_steps(steps, self.momentum), lr, server, client)
+        return self.inner.report(x, anchor, self._plain(steps), lr, server, client)
 
     def mix(self, weights: Vector, steps: Vector) -> Vector:
-        return self.inner.mix(weights, plain_steps(steps, self.momentum))
+        return self.inner.mix(weights, self._plain(steps))
 
     def aggregate(
         self, anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
-        return self.inner.aggregate(anchor, total, weights, plain_steps(steps, self.momentum), server)
+        return self.inner.aggregate(anchor, total, weights, self._plain(steps), server)
+
+    def _plain(self, steps: Number) -> Number:
+        return plain_steps(steps, self.steps.momentum or 0.0)
 
 
 def plain_steps(steps: Number, momentum: Number) -> Number:

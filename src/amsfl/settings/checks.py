@@ -11,7 +11,6 @@ import numpy as np
 from amsfl import clock
 from amsfl.clock import Profile, RoundEnd
 from amsfl.core import UserError, listed, nearest
-from amsfl.core.names import parse_names
 from amsfl.core.records import Array
 from amsfl.methods import Federation, Method
 from amsfl.planning import Policy
@@ -116,22 +115,6 @@ def shared_round_end(
             "batches of their own."
         )
     return ends[0]
-
-
-def client_step(config: Training) -> tuple[float, float]:
-    """Momentum and weight decay of clients' steps."""
-    given = {name: numbers for name, numbers in parse_names(config.client_optimizer)}
-    if {*given} - {"momentum", "decay"} or any(len(numbers) != 1 for numbers in given.values()):
-        raise UserError(
-            f"--client-optimizer {config.client_optimizer!r} is not momentum:NUMBER, decay:NUMBER or both: "
-            "momentum:0.9,decay:1e-5."
-        )
-    momentum, decay = given.get("momentum", [0.0])[0], given.get("decay", [0.0])[0]
-    if not (0 <= momentum < 1 and 0 <= decay <= 1e3):
-        raise UserError(
-            f"Momentum is from 0 below 1 and decay from 0 to 1,000; got {config.client_optimizer!r}."
-        )
-    return momentum, decay
 
 
 def mechanism_of(config: Training, profile: Profile | None = None) -> Mechanism | None:

@@ -10,6 +10,7 @@ from amsfl.core import Combine, Transmit, UserError, listed
 from amsfl.core.records import Array, Json, JsonMapping
 from amsfl.data import Dataset, Frame
 from amsfl.data.dataset import label_scale, standardise
+from amsfl.engines.losses import ClientSteps, client_steps
 from amsfl.engines.models import Model
 from amsfl.methods import Method
 from amsfl.planning import Policy
@@ -28,6 +29,7 @@ class CustomParts(NamedTuple):
     robust: Combine | None = None
     transmit: Transmit | None = None
     round_end: RoundEnd | None = None
+    client_optimizer: ClientSteps | None = None
 
     def names(self) -> dict[str, str]:
         """The settings that follow from what was brought.
@@ -75,7 +77,10 @@ def split_custom(
         "robust": Combine,
         "transmit": Transmit,
         "round_end": RoundEnd,
+        "client_optimizer": ClientSteps,
     }
+    if not isinstance(optimizer := settings.get("client_optimizer", ""), str | None):
+        settings["client_optimizer"] = client_steps(optimizer)
     objects = {key: settings[key] for key, kind in kinds.items() if isinstance(settings.get(key), kind)}
     rest = {key: value for key, value in settings.items() if key not in objects}
     for key in [*(sorted(OF_ROWS) if own is not None else ()), *(("model",) if network else ())]:

@@ -101,8 +101,8 @@ class Training(BaseModel):
     """factor on the learning rate after every round"""
     batch: int = setting(64, METHOD, ge=1, le=65_536)
     """rows of a minibatch"""
-    client_optimizer: str = setting("", METHOD)
-    """clients' steps besides plain SGD: momentum:0.9 (begins at 0 in every round), decay:1e-5, or both"""
+    client_optimizer: str = setting("", METHOD, "own")
+    """clients' steps besides plain SGD, by optax: momentum:0.9, decay:1e-5, adamw:1e-3; ,kept: over rounds"""
     extrapolation: float = setting(0.0, METHOD, ge=0, le=1e6)
     """FedExP's largest server step, as in 4; 0: no FedExP"""
     server_optimizer: str = setting("", METHOD, "own")

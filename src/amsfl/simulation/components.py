@@ -17,7 +17,6 @@ from amsfl.methods import Federation
 from amsfl.planning import Policy
 from amsfl.portable.network import check_rows, vocabulary_size
 from amsfl.privacy import Mechanism
-from amsfl.settings.checks import client_step
 from amsfl.settings.custom import CustomParts, check_dataset
 from amsfl.settings.definitions import OF_ROWS, RunConfig, Training
 from amsfl.worth import CLIENTS_AT_MOST
@@ -71,14 +70,22 @@ def check_network(network: models.Model, dataset: Dataset) -> models.Model:
     wanted, rows = len(dataset.classes) or 1, dataset.x[:2]
     try:
         params = jax.eval_shape(network.init, jax.random.key(0))
-        shape = jax.eval_shape(
+        outputs = jax.eval_shape(
             network.apply, params, jax.ShapeDtypeStruct((2, *rows.shape[1:]), rows.dtype)
-        ).shape
+        )
+        labels = jax.ShapeDtypeStruct((2,), dataset.y.dtype)
+        of_rows = None if network.loss is None else jax.eval_shape(network.loss, outputs, labels).shape
     except Exception as error:
         raise UserError(
             f"The network {network.name!r} cannot take rows of {rows.shape[1]} numbers: {first_line(error)}"
         ) from error
-    if shape != (2, wanted):
+    if of_rows not in (None, (2,)):
+        raise UserError(
+            f"The network {network.name!r} has a loss of shape {of_rows} for two rows; a loss is one number "
+            "a row: let loss(outputs, y) give (2,)."
+        )
+    shape = outputs.shape
+    if shape != (2, wanted) and (of_rows is None or dataset.classes or len(shape) != 2):
         what = f"there are {wanted} classes" if dataset.classes else "one number is predicted"
         raise UserError(
             f"The network {network.name!r} gives an array {shape} for two rows, and {what}: let "
@@ -87,7 +94,9 @@ def check_network(network: models.Model, dataset: Dataset) -> models.Model:
     return network
 
 
-def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> losses.RowLoss:
+def loss_of(
+    config: RunConfig, dataset: Dataset, method: methods.Method, network: models.Model
+) -> losses.RowLoss:
     """What clients minimise, if that goes together with what is predicted."""
     if not dataset.classes and method.objective is not None:
         raise UserError(
@@ -95,6 +104,12 @@ def loss_of(config: RunConfig, dataset: Dataset, method: methods.Method) -> loss
             "use another --method."
         )
     weights = class_weights(config.class_weights, dataset.y, dataset.classes)
+    if network.loss is not None:
+        if weights is not None or config.loss != "auto":
+            raise UserError(
+                f"The network {network.name!r} has a loss of its own: leave --loss and --class-weights out."
+            )
+        return network.loss
     loss = losses.named(config.loss, len(dataset.classes))
     return loss if weights is None else losses.weighted(weights)
 
@@ -107,13 +122,20 @@ def federation_of(config: Training, own: CustomParts, mechanism: Mechanism | Non
         options = {**dict(method.facts.private_options), **config.options}  # those are its defaults then
         method = methods.make(config.method, options, config.extrapolation)
     private_rows = privacy.protect_rows(method, config.clip) if private else None
-    if any(client_step(config)):
-        method = methods.ClientMomentum(method, *client_step(config))
+    stateful = method.init(np.zeros(1))[1].size > 0
+    steps = own.client_optimizer or losses.client_steps(config.client_optimizer)
+    if steps is not None:
+        if steps.momentum is None and method.facts.vectors_up > 1:
+            raise UserError(
+                f"{method.title} takes clients' changes for sums of gradients, which those of the optimizer "
+                f"{steps.name!r} are not; take momentum:0.9, or another --method."
+            )
+        method = methods.ClientOptimizer(method, steps)
     server = methods.server_optimizer(config.server_optimizer)
     if server:
         method = methods.optimize(method, server)
     rule, way = (combine.make(own.robust or config.robust), transmit.make(own.transmit or config.transmit))
-    if rule and method.init(np.zeros(1))[1].size:
+    if rule and stateful:
         raise UserError(
             f"{method.title} keeps a state at every client that balances only if the server "
             "sums all uploads; a rule that weighs them otherwise leads it astray. Leave --robust out, or "

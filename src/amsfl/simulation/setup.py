@@ -123,7 +123,6 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     policy = planner.policy_of(config, method, own.policy)
     end = shared_round_end(configs, method, config.cohort or clients, own.round_end)
     check_everyone(method, end, config.cohort or clients, clients)
-    loss = loss_of(config, dataset, method)
     partitions = [
         data.partition(
             partition_scheme(each, dataset),
@@ -151,6 +150,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         from amsfl.engines.private_gradients import check_rows_apart
 
         check_rows_apart(network, dataset.x)
+    loss = loss_of(config, dataset, method, network)
     job = task.make(rows, network, partitions, [each.seed for each in configs], dtype, loss)
     shuffled = config.batch if config.epochs is not None else 0
     job = job._replace(shuffled=shuffled)
