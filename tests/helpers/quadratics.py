@@ -170,6 +170,20 @@ def paper_fedbuff(clients, x, rounds, lr):
     return x
 
 
+def paper_delayed_nesterov(clients, x, rounds, lr, server_lr=0.7, beta=0.9, n=4):
+    """Algorithm 4 of arXiv 2401.09135 with c = 0, its pseudo-gradient the cohort's mean"""
+    momentum, buffered = 0 * x, []
+    for cohort, steps in rounds:
+        g = -sum(mean_deltas(clients, x, cohort, steps, lr)[1]) / len(cohort)
+        buffered.append(g)
+        if len(buffered) < n:
+            x = x - server_lr * g / n
+            continue
+        momentum = beta * momentum + sum(buffered) / n
+        x, buffered = x - server_lr * (beta * momentum + g / n), []
+    return x
+
+
 def paper_fedcompass(clients, x, rounds, lr, alpha=0.9):
     """Algorithm 2 of arXiv 2309.14675 where a group begins from the newest model."""
     for cohort, steps in rounds:
@@ -182,6 +196,7 @@ PAPER = {
     "fedcompass": paper_fedcompass,
     "fedasync": paper_fedasync,
     "fedbuff": paper_fedbuff,
+    "delayed-nesterov": paper_delayed_nesterov,
     "fedavg": paper_fedavg,
     "fedprox": lambda *args: paper_fedavg(*args, mu=0.3),
     "fednova": paper_fednova,

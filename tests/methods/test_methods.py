@@ -34,6 +34,8 @@ BY_HAND = {
     "fedasync": (2.525, {"rho": 0.0}),
     # each counts the same: 2 + (-1 + 3/2) / 2
     "fedbuff": (2.25, {}),
+    # the mean of both as one change of four: 2 + 0.7 * (1/4) / 4
+    "delayed-nesterov": (2.04375, {}),
     # 2 + 0.9 * 7/8, shares as they are
     "fedcompass": (2.7875, {}),
     # mu = 1: client 1's second step has gradient (3-4) + (3-2) = 0, so d_1 = 1: 2 - 1/4 + 3/4
@@ -299,3 +301,15 @@ def test_a_server_optimizer_in_both_engines():
     }
     jax, loop = (amsfl.run(**common | {"engine": engine}) for engine in ("jax", "loop"))
     np.testing.assert_allclose(jax.params, loop.params, rtol=1e-9)
+
+
+def test_delayed_nesterov_is_nesterov_by_the_mean_of_n_changes() -> None:
+    """m_1 = g, x = -(g + 0.9 m_1) / 2; m_2 = 0.9 m_1 + h, x further by -(h + 0.9 m_2) / 2."""
+    method = make("delayed-nesterov", {"server_lr": 0.5, "every": 3})
+    x = np.zeros(2)
+    server, one = method.init(x)[0], np.ones(1)
+    for changes in ([[1.0, 0.0], [2.0, 3.0], [0.0, 3.0]], [[1.0, 1.0], [2.0, -1.0], [3.0, 3.0]]):
+        for change in np.array(changes):
+            x, server = method.aggregate(x, Total(change, change[:0], 1.0), one, one, server)
+    g, h = np.array([1.0, 2.0]), np.array([2.0, 1.0])
+    np.testing.assert_allclose(x, 0.5 * (g + 0.9 * g + h + 0.9 * (0.9 * g + h)))

@@ -27,7 +27,7 @@ from amsfl.methods.known import (
     FedNova,
     FedProx,
 )
-from amsfl.methods.late import FedAsync, FedBuff, FedCompass
+from amsfl.methods.late import DelayedNesterov, FedAsync, FedBuff, FedCompass
 
 METHODS: Kind[Method] = Kind(
     "method",
@@ -44,6 +44,7 @@ METHODS: Kind[Method] = Kind(
         "fedyogi": fedyogi,
         "fedasync": FedAsync,
         "fedbuff": FedBuff,
+        "delayed-nesterov": DelayedNesterov,
         "fedcompass": FedCompass,
         "amsfl": Amsfl,
         "amsfl-steps": AmsflSteps,

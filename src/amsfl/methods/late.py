@@ -1,9 +1,9 @@
-"""Methods for servers that move before all clients are back: FedAsync, FedBuff, FedCompass."""
+"""Methods for servers that move before all clients are back."""
 
 from dataclasses import dataclass
 
 from amsfl.core import Total
-from amsfl.methods.base import Facts, Method, Number, Vector, average
+from amsfl.methods.base import Facts, Method, Number, Vector, average, join, where
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,40 @@ class FedBuff(Method):
         self, anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
     ) -> tuple[Vector, Vector]:
         return anchor + self.server_lr * total.delta, server
+
+
+@dataclass(frozen=True)
+class DelayedNesterov(Method):
+    """Every change moves the model as it comes in; momentum waits for N of them, so that none is stale twice.
+
+    x+ = x + server_lr (d/N + b),   b = 0, but at every N-th change b = momentum m+
+    m+ = momentum m + (sum of the last N changes)/N at every N-th change
+
+    Over N changes that is Nesterov's step by their mean. Clients' steps are by speed: all take the
+    same time (its dynamic local updates). Liu et al. 2024, arXiv 2401.09135, Algorithms 3 and 4, c = 0.
+    """
+
+    server_lr: Number = 0.7
+    momentum: Number = 0.9
+    every: Number = 4.0  # N
+    facts = Facts("delayed-nesterov", "Delayed Nesterov", policy="speed", round_end="buffer:1")
+
+    def init(self, x: Vector) -> tuple[Vector, Vector]:
+        return join(0 * x, 0 * x, 0 * x[:1]), x[:0]
+
+    def mix(self, weights: Vector, steps: Vector) -> Vector:
+        return average(0 * weights + 1)
+
+    def aggregate(
+        self, anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector
+    ) -> tuple[Vector, Vector]:
+        size = len(anchor)
+        m, gathered, count = server[:size], server[size : 2 * size] + total.delta, server[2 * size :] + 1
+        full = count >= self.every
+        m = where(full, self.momentum * m + gathered / self.every, m)
+        step = total.delta / self.every + where(full, self.momentum * m, 0 * m)
+        state = join(m, where(full, 0 * m, gathered), where(full, 0 * count, count))
+        return anchor + self.server_lr * step, state
 
 
 @dataclass(frozen=True)
