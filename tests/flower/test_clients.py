@@ -34,14 +34,8 @@ from amsfl.flower.jax_trainer import NAME, one_array, program
 DIGITS = data.load("digits")
 PARTS = data.partition("dirichlet:0.5", DIGITS.y, 3, 0)
 NODES = [{"partition-id": place} for place in range(3)]
-SETTINGS: dict[str, Any] = {
-    "data": "digits",
-    "clients": 3,
-    "partition": "dirichlet:0.5",
-    "batch": 16,
-    "seed": 0,
-}
-SETTINGS |= {"model": "softmax", "steps": 4, "rounds": 5, "engine": "loop", "clock": "makespan"}
+SETTINGS: dict[str, Any] = {"data": "digits", "clients": 3, "partition": "dirichlet:0.5", "batch": 16}
+SETTINGS |= {"seed": 0, "model": "softmax", "steps": 4, "rounds": 5, "engine": "loop", "clock": "makespan"}
 SOFTMAX = program("softmax", 64, 10)
 
 
@@ -166,12 +160,8 @@ def ask(
 ) -> Any:
     """One order to one client; its reply's content."""
     grid = InProcessGrid(app, [{"partition-id": 0, **(node or {})}])
-    fields = {
-        "local-steps": 3,
-        "lr": 0.1,
-        "server-round": 1,
-        **{key.replace("_", "-"): v for key, v in config.items()},
-    }
+    fields = {"local-steps": 3, "lr": 0.1, "server-round": 1}
+    fields |= {key.replace("_", "-"): v for key, v in config.items()}
     message = Message(RecordDict({"arrays": arrays, "config": ConfigRecord(fields)}), 1000, kind)
     [reply] = grid.send_and_receive([message])
     if reply.has_error():
@@ -179,62 +169,77 @@ def ask(
     return reply.content
 
 
-def sgd(module: Any, batches: list[Any], lr: float) -> None:
+def sgd(module: Any, batches: list[Any], lr: float, more: Any = lambda at, part: 0.0) -> Any:
+    """Plain steps by hand; `more(place, part)` is added to a parameter's gradient."""
     for x, y in batches:
         loss = torch.nn.functional.cross_entropy(module(x), y)
         grads = torch.autograd.grad(loss, list(module.parameters()))
         with torch.no_grad():
-            for part, grad in zip(module.parameters(), grads, strict=True):
-                part -= lr * grad
+            for at, (part, grad) in enumerate(zip(module.parameters(), grads, strict=True)):
+                part -= lr * (grad + more(at, part))
+    return module
 
 
 def fixed(context: Any = None) -> list[Any]:
     return [(X[at : at + 16], Y[at : at + 16]) for at in range(0, 96, 16)]
 
 
-def test_a_module_and_a_loader_take_plain_steps() -> None:
-    content = ask(torch_client(linear, fixed), torch_arrays(linear()))
+EXTRA = np.linspace(-1, 1, 650).astype("<f4")
+
+
+def prox_and_correction() -> Any:
+    began = [part.detach().clone() for part in linear().parameters()]
+    pieces = [torch.from_numpy(EXTRA[:640].reshape(10, 64).copy()), torch.from_numpy(EXTRA[640:].copy())]
+    return sgd(linear(), fixed()[:3], 0.1, lambda at, part: 0.5 * (part - began[at]) + pieces[at])
+
+
+def by_adam() -> Any:
     module = linear()
-    sgd(module, fixed()[:3], 0.1)
-    assert content["arrays"]["weight"].numpy() == pytest.approx(module.weight.detach().numpy(), abs=1e-6)
-    metrics = content["metrics"]
-    assert metrics["num-examples"] == 96 and metrics["local-steps"] == 3
-    assert metrics["fading"] > 0 and metrics["train-seconds"] > 0
+    adam = torch.optim.Adam(module.parameters(), 0.1)
+    for x, y in fixed()[:3]:
+        adam.zero_grad()
+        torch.nn.functional.cross_entropy(module(x), y).backward()
+        adam.step()
+    return module
 
 
-def test_a_loop_of_ones_own_is_the_same_and_may_say_more() -> None:
-    def train(module: Any, task: Any) -> dict[str, float]:
-        batches = iter(fixed())
-        for _ in task:
-            sgd(module, [next(batches)], task.lr)
-        return {"steps": task.done, "own": 0.5}
+def own_loop(module: Any, task: Any) -> dict[str, float]:
+    batches = iter(fixed())
+    for _ in task:
+        sgd(module, [next(batches)], task.lr)
+    return {"steps": task.done, "own": 0.5}
 
-    content = ask(torch_loop_client(linear, train, lambda context: 96), torch_arrays(linear()))
-    other = ask(torch_client(linear, fixed), torch_arrays(linear()))
-    assert content["arrays"]["weight"].numpy() == pytest.approx(other["arrays"]["weight"].numpy(), abs=1e-6)
-    assert content["metrics"]["own"] == 0.5 and "fading" not in content["metrics"]
+
+STEPS = {
+    "plain": (lambda: torch_client(linear, fixed), {}, lambda: sgd(linear(), fixed()[:3], 0.1)),
+    "a loop of one's own": (
+        lambda: torch_loop_client(linear, own_loop, lambda context: 96),
+        {},
+        lambda: sgd(linear(), fixed()[:3], 0.1),
+    ),
+    "prox and correction": (
+        lambda: torch_client(linear, fixed),
+        {"proximal_mu": 0.5, "correction": EXTRA.tobytes()},
+        prox_and_correction,
+    ),
+    "an optimizer": (lambda: torch_client(linear, fixed, optimizer=torch.optim.Adam), {}, by_adam),
+}
+
+
+@pytest.mark.parametrize("kind", STEPS)
+def test_a_module_steps_as_by_hand(kind: str) -> None:
+    make, order, by_hand = STEPS[kind]
+    content = ask(make(), torch_arrays(linear()), **order)
+    assert content["arrays"]["weight"].numpy() == pytest.approx(by_hand().weight.detach().numpy(), abs=1e-5)
+    metrics, loop = content["metrics"], kind == "a loop of one's own"
+    assert metrics["num-examples"] == 96 and metrics["local-steps"] == 3 and metrics["train-seconds"] > 0
+    assert metrics["own"] == 0.5 and "fading" not in metrics if loop else metrics["fading"] > 0
 
 
 @pytest.mark.parametrize("said", [0, 4, 2.5, True])
 def test_a_loop_that_says_nonsense_of_its_steps_is_told(said: Any) -> None:
     with pytest.raises(UserError, match="steps"):
         ask(torch_loop_client(linear, lambda module, task: said, lambda context: 96), torch_arrays(linear()))
-
-
-def test_prox_and_correction_are_added_to_every_gradient() -> None:
-    start, mu, lr = torch_arrays(linear()), 0.5, 0.1
-    extra = np.linspace(-1, 1, 650).astype("<f4")
-    content = ask(torch_client(linear, fixed), start, proximal_mu=mu, correction=extra.tobytes(), lr=lr)
-    module, anchor = linear(), linear()
-    pieces = [torch.from_numpy(extra[:640].reshape(10, 64).copy()), torch.from_numpy(extra[640:].copy())]
-    for x, y in fixed()[:3]:
-        loss = torch.nn.functional.cross_entropy(module(x), y)
-        grads = torch.autograd.grad(loss, list(module.parameters()))
-        with torch.no_grad():
-            every = zip(module.parameters(), anchor.parameters(), grads, pieces, strict=True)
-            for part, began, grad, more in every:
-                part -= lr * (grad + mu * (part - began) + more)
-    assert content["arrays"]["weight"].numpy() == pytest.approx(module.weight.detach().numpy(), abs=1e-5)
 
 
 def test_running_statistics_travel_and_frozen_parameters_stay() -> None:
@@ -245,15 +250,8 @@ def test_running_statistics_travel_and_frozen_parameters_stay() -> None:
         return whole
 
     start = torch_arrays(model())
-    assert {*start} == {
-        "1.weight",
-        "1.bias",
-        "1.running_mean",
-        "1.running_var",
-        "1.num_batches_tracked",
-        "2.weight",
-        "2.bias",
-    }
+    running = "1.running_mean 1.running_var 1.num_batches_tracked"
+    assert {*start} == {*f"1.weight 1.bias {running} 2.weight 2.bias".split()}
     strategy = AMSFL(steps=2, lr=0.1)
     result = strategy.start(InProcessGrid(torch_client(model, loader), NODES), start, num_rounds=2)
     assert not any(each["refused"] for each in strategy.log)
@@ -261,19 +259,17 @@ def test_running_statistics_travel_and_frozen_parameters_stay() -> None:
     assert result.arrays["1.num_batches_tracked"].numpy() == 4  # what the reading looks at leaves no trace
 
 
+def entropy(inputs: Any, labels: Any) -> Any:
+    """A batch_loss by the names, or the places, of inputs and labels."""
+    return lambda module, batch: torch.nn.functional.cross_entropy(module(batch[inputs]), batch[labels])
+
+
 BATCHES = {
     "dictionaries with text": (
         lambda: [{"x": X[:8], "labels": Y[:8], "id": ["a"] * 8}],
-        {
-            "batch_loss": lambda module, batch: torch.nn.functional.cross_entropy(
-                module(batch["x"]), batch["labels"]
-            )
-        },
+        {"batch_loss": entropy("x", "labels")},
     ),
-    "triples": (
-        lambda: [(X[:8], torch.ones(8), Y[:8])],
-        {"batch_loss": lambda module, batch: torch.nn.functional.cross_entropy(module(batch[0]), batch[2])},
-    ),
+    "triples": (lambda: [(X[:8], torch.ones(8), Y[:8])], {"batch_loss": entropy(0, 2)}),
     "pairs, squared": (lambda: [(X[:8], torch.zeros(8, 10))], {"loss": torch.nn.functional.mse_loss}),
 }
 
@@ -283,17 +279,6 @@ def test_batches_of_any_make(kind: str) -> None:
     make, more = BATCHES[kind]
     content = ask(torch_client(linear, lambda context: make(), **more), torch_arrays(linear()))
     assert content["metrics"]["num-examples"] == 8 and content["metrics"]["local-steps"] == 3
-
-
-def test_an_optimizer_of_ones_own_takes_the_steps() -> None:
-    content = ask(torch_client(linear, fixed, optimizer=torch.optim.Adam), torch_arrays(linear()), lr=0.01)
-    module = linear()
-    adam = torch.optim.Adam(module.parameters(), 0.01)
-    for x, y in fixed()[:3]:
-        adam.zero_grad()
-        torch.nn.functional.cross_entropy(module(x), y).backward()
-        adam.step()
-    assert content["arrays"]["weight"].numpy() == pytest.approx(module.weight.detach().numpy(), abs=1e-6)
 
 
 def test_rows_are_held_back_for_the_judge_and_not_trained_on() -> None:
@@ -318,50 +303,31 @@ def test_clients_score_the_model_on_rows_of_their_own() -> None:
     metrics = ask(app, torch_arrays(linear()), MessageType.EVALUATE)["metrics"]
     with torch.no_grad():
         right = float((linear()(X).argmax(1) == Y).float().mean())
-    assert (
-        metrics["accuracy"] == pytest.approx(right)
-        and metrics["own"] == 0.25
-        and metrics["num-examples"] == 96
-    )
+    assert metrics["accuracy"] == pytest.approx(right)
+    assert metrics["own"] == 0.25 and metrics["num-examples"] == 96
+
+
+def tried(model: Any = linear, batches: Any = loader, arrays: Any = linear, **more: Any) -> Any:
+    order = {key: more.pop(key) for key in ("local_steps",) if key in more}
+    return ask(torch_client(model, batches, **more), torch_arrays(arrays()), **order)
 
 
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
-    "a module in place of a function": (lambda: torch_client(linear(), loader), "give a function"),
+    "a module in place of a function": (lambda: tried(linear()), "give a function"),
     "a data set in place of batches": (
-        lambda: ask(torch_client(linear, lambda context: TensorDataset(X, Y)), torch_arrays(linear())),
+        lambda: tried(batches=lambda context: TensorDataset(X, Y)),
         "single rows",
     ),
-    "another model": (
-        lambda: ask(torch_client(linear, loader), torch_arrays(torch.nn.Linear(64, 9))),
-        "this client's",
-    ),
-    "missing arrays": (
-        lambda: ask(torch_client(linear, loader), torch_arrays(torch.nn.Linear(64, 10, bias=False))),
-        "has no 'bias'",
-    ),
-    "no batch": (
-        lambda: ask(torch_client(linear, lambda context: [], rows=3), torch_arrays(linear())),
-        "no batch",
-    ),
-    "nothing to train": (
-        lambda: ask(torch_client(lambda: linear().requires_grad_(False), loader), torch_arrays(linear())),
-        "wants a gradient",
-    ),
-    "rows that nobody can count": (
-        lambda: ask(torch_client(linear, lambda context: iter(fixed())), torch_arrays(linear())),
-        "rows=1000",
-    ),
+    "another model": (lambda: tried(arrays=lambda: torch.nn.Linear(64, 9)), "this client's"),
+    "missing arrays": (lambda: tried(arrays=lambda: torch.nn.Linear(64, 10, bias=False)), "has no 'bias'"),
+    "no batch": (lambda: tried(batches=lambda context: [], rows=3), "no batch"),
+    "nothing to train": (lambda: tried(lambda: linear().requires_grad_(False)), "wants a gradient"),
+    "rows that nobody can count": (lambda: tried(batches=lambda context: iter(fixed())), "rows=1000"),
     "a loss per row": (
-        lambda: ask(
-            torch_client(linear, loader, batch_loss=lambda module, batch: module(batch[0]).sum(1)),
-            torch_arrays(linear()),
-        ),
+        lambda: tried(batch_loss=lambda module, batch: module(batch[0]).sum(1)),
         "one number",
     ),
-    "no steps in the order": (
-        lambda: ask(torch_client(linear, loader), torch_arrays(linear()), local_steps="3"),
-        "whole number",
-    ),
+    "no steps in the order": (lambda: tried(local_steps="3"), "whole number"),
 }
 
 
@@ -393,16 +359,7 @@ def test_a_client_s_process_imports_no_more_than_what_trains() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    heavy = {
-        "jax",
-        "sklearn",
-        "scipy.stats",
-        "matplotlib",
-        "amsfl.simulation",
-        "amsfl.report",
-        "pandas",
-        "pyarrow",
-    }
+    heavy = {"jax", "sklearn", "scipy.stats", "matplotlib", "amsfl.simulation", "amsfl.report", "pandas"}
     assert not heavy & {*loaded} and "torch" in loaded
 
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'amsfl[privacy]'")
 
-from flwr.app import ConfigRecord, Context, Message, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
 from virtual_grid import arrays_of, stock_app
 
 from amsfl import data, sampling
@@ -40,14 +41,7 @@ from amsfl.record import read_run, read_sealed
 
 ROWS, SIZE = 40, 3
 X = np.random.default_rng(0).normal(size=(ROWS, SIZE)).astype(np.float32)
-ORDER: dict[str, Any] = {
-    "local-steps": 2,
-    "lr": 0.1,
-    "server-round": 1,
-    "batch-size": 8,
-    "seed": 0,
-    "run": "run",
-}
+ORDER: dict[str, Any] = {"local-steps": 2, "lr": 0.1, "server-round": 1, "batch-size": 8, "run": "run"}
 TERMS = {"privacy": "record", "clip": 1.0, "noise": 2.0, "epsilon": 1.0, "delta": 1e-5}
 TOLD = {"num-examples", "local-steps", "train-seconds", "epsilon"}  # all that leaves beside private arrays
 
@@ -96,12 +90,8 @@ def send(
     return app(Message(content, 1000, kind), context).content
 
 
-def ledger(context: Context) -> SiteLedger:
-    return SiteLedger(context)
-
-
 def counted(context: Context) -> int:
-    return sum(entry.steps for entry in ledger(context).read().values())
+    return sum(entry.steps for entry in SiteLedger(context).read().values())
 
 
 # -- policy --------------------------------------------------------------------------------------------------
@@ -137,11 +127,7 @@ def test_a_site_stops_its_steps_by_itself_and_bounds_what_it_sends(tmp_path: Pat
 
 
 def test_any_client_app_is_held_to_a_policy_by_a_mod(tmp_path: Path) -> None:
-    app = stock_app(lambda node, x, config: np.ones(SIZE))
-    app._mods.append(site_policy_mod)
-    from flwr.clientapp import ClientApp
-
-    held = ClientApp(mods=[site_policy_mod])
+    app, held = stock_app(lambda node, x, config: np.ones(SIZE)), ClientApp(mods=[site_policy_mod])
     held.train()(app._registered_funcs["train.default"])
     held.evaluate()(app._registered_funcs["evaluate.default"])
     (tmp_path / "site.toml").write_text("most_steps = 10\nscores = false")
@@ -171,12 +157,17 @@ def test_a_policy_with_a_mistake_is_told(line: str, tmp_path: Path) -> None:
 
 # -- the ledger ----------------------------------------------------------------------------------------------
 
+
+def without(name: str) -> dict[str, Any]:
+    return {key: value for key, value in (ORDER | TERMS).items() if key != name}
+
+
 MALFORMED = {
     "a model of another size": (ORDER | TERMS, arrays_of(np.zeros(SIZE + 1))),
     "a model that is not finite": (ORDER | TERMS, arrays_of([np.nan, 0, 0])),
     "a correction of another size": (ORDER | TERMS | {"correction": b"\0" * 8}, None),
-    "no steps": ({key: value for key, value in (ORDER | TERMS).items() if key != "local-steps"}, None),
-    "no clip": ({key: value for key, value in (ORDER | TERMS).items() if key != "clip"}, None),
+    "no steps": (without("local-steps"), None),
+    "no clip": (without("clip"), None),
     "a mechanism that is not here": (ORDER | TERMS | {"privacy": "mine"}, None),
     "a batch of text": (ORDER | TERMS | {"batch-size": "8"}, None),
 }
@@ -195,9 +186,8 @@ def test_steps_are_counted_by_what_they_tell_over_runs_and_restarts(tmp_path: Pa
     chance = sampling.share(sampling.chance(8, ROWS))
     more = ORDER | TERMS | {"epsilon": 9.0}
     first = send(site(tmp_path), more)["metrics"]
-    assert {*first} == TOLD and first["epsilon"] == pytest.approx(
-        epsilon(Exposure(chance, 2.0, 1e-5), 2), rel=1e-6
-    )
+    wanted = epsilon(Exposure(chance, 2.0, 1e-5), 2)
+    assert {*first} == TOLD and first["epsilon"] == pytest.approx(wanted, rel=1e-6)
     send(site(tmp_path), more | {"server-round": 2})
     send(site(tmp_path, run=8), more | {"run": "other"})
     held = read_sealed(tmp_path / "privacy-0.json", "")
@@ -211,12 +201,8 @@ def test_a_run_may_cost_no_more_than_its_epsilon_nor_a_site_more_than_its_own(tm
         with pytest.raises(UserError, match="privacy is spent"):
             for number in range(1, 300):
                 taken += send(context, ORDER | TERMS | {"server-round": number})["metrics"]["local-steps"]
-        chance, most = sampling.share(sampling.chance(8, ROWS)), own.get("epsilon", 1.0)
-        assert (
-            epsilon(Exposure(chance, 2.0, 1e-5), taken)
-            <= most
-            < epsilon(Exposure(chance, 2.0, 1e-5), taken + 1)
-        )
+        step = Exposure(sampling.share(sampling.chance(8, ROWS)), 2.0, 1e-5)
+        assert epsilon(step, taken) <= own.get("epsilon", 1.0) < epsilon(step, taken + 1)
         assert counted(context) == taken
 
 
@@ -225,7 +211,7 @@ def test_a_site_finds_the_noise_with_which_epsilon_lasts(tmp_path: Path) -> None
     context = site(tmp_path)
     for number in (1, 2, 3):
         assert send(context, fields | {"server-round": number})["metrics"]["local-steps"] == 10
-    (entry,) = ledger(context).read().values()
+    (entry,) = SiteLedger(context).read().values()
     assert entry.noise > 0.3 and epsilon(Exposure(entry.chance, entry.noise, 1e-5), 30) <= 1.0
     with pytest.raises(UserError, match="privacy-steps"):
         send(site(tmp_path / "other"), ORDER | TERMS | {"noise": 0.0})
@@ -283,18 +269,15 @@ def test_whatever_a_server_orders_nothing_leaves_that_is_not_counted(
     folder = tmp_path_factory.mktemp("site")
     (folder / "site.toml").write_text("mechanisms = ['record']\nepsilon = 1.0\nmost_seconds = 2")
     context = site(folder)
-    anchor = (
-        np.full(SIZE, number, np.float32)
-        if isinstance(number, int | float) and abs(number) < 1e38
-        else np.zeros(SIZE)
-    )
+    fits = isinstance(number, int | float) and abs(number) < 1e38
+    anchor = np.full(SIZE, number if fits else 0, np.float32)
     for _ in range(2):
         try:
             reply = send(context, ORDER | TERMS | fields, arrays_of(anchor))
         except UserError:
             continue
         assert {*reply["metrics"]} == TOLD and counted(context) >= reply["metrics"]["local-steps"]
-    assert ledger(context).spent(ledger(context).read()) <= 1.0
+    assert SiteLedger(context).spent(SiteLedger(context).read()) <= 1.0
 
 
 # -- private steps -------------------------------------------------------------------------------------------
@@ -349,9 +332,8 @@ def test_clients_cut_every_row_as_by_hand(monkeypatch: pytest.MonkeyPatch) -> No
     ours = JaxTrainer(shard(site(None, **{"partition-id": 1})))
     ours.program, ours.batch = program("softmax", 64, 10), 2000
     np.testing.assert_allclose(private_gradient(ours, PRIVATE, 0.0, 2000, x), want, atol=1e-6)
-    by_name = arrays_of(x[640:])
-    by_name["weight"], by_name["bias"] = arrays_of(weight)["x"], arrays_of(bias)["x"]
-    theirs = made(torch_app(), monkeypatch, by_name)
+    by_name = {"weight": Array(weight.astype(np.float32)), "bias": Array(bias.astype(np.float32))}
+    theirs = made(torch_app(), monkeypatch, ArrayRecord(by_name))
     np.testing.assert_allclose(private_gradient(theirs, PRIVATE, 0.0, 2000, x), want, atol=1e-6)
 
 
@@ -367,42 +349,33 @@ def test_noise_is_as_large_as_ordered_and_nobodys_seed() -> None:
     assert np.bincount(drawn, minlength=100).mean() == pytest.approx(200, abs=5)
 
 
-CANNOT = {
-    "an optimizer": (lambda torch: torch_app(optimizer=torch.optim.Adam), "optimizer"),
-    "BatchNorm": (
-        lambda torch: torch_app(
-            model=lambda: torch.nn.Sequential(torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 10))
-        ),
-        "GroupNorm",
-    ),
-    "no rows of its own": (lambda torch: client_app(lambda context: NoRows()), "row by row"),
-}
-
-
 class NoRows(Rows):
-    row_sum = None  # type: ignore[assignment]
+    row_sum = property()  # type: ignore[assignment]  # hasattr says that there is none
 
-    def __getattribute__(self, name: str) -> Any:
-        if name == "row_sum":
-            raise AttributeError(name)
-        return super().__getattribute__(name)
+
+def normed() -> Any:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
+    return torch.nn.Sequential(torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 10))
+
+
+CANNOT = {
+    "an optimizer": (lambda: torch_app(optimizer=lambda parameters, lr: None), None, "optimizer"),
+    "BatchNorm": (lambda: torch_app(model=normed), normed, "GroupNorm"),
+    "no rows of its own": (lambda: client_app(lambda context: NoRows()), "ours", "row by row"),
+}
 
 
 @pytest.mark.parametrize("case", CANNOT)
 def test_a_client_that_cannot_clip_rows_says_so_and_spends_nothing(case: str, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
-    make, word = CANNOT[case]
-    model = (
-        torch.nn.Sequential(torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 10))
-        if case == "BatchNorm"
-        else torch.nn.Linear(64, 10)
-    )
     from amsfl.flower import torch_arrays
 
-    arrays = arrays_of(np.zeros(SIZE)) if case == "no rows of its own" else torch_arrays(model)
+    make, model, word = CANNOT[case]
+    module = model() if callable(model) else torch.nn.Linear(64, 10)
+    arrays = arrays_of(np.zeros(SIZE)) if model == "ours" else torch_arrays(module)
     context = site(tmp_path)
     with pytest.raises(UserError, match=word):
-        send(context, ORDER | TERMS, arrays, app=make(torch))
+        send(context, ORDER | TERMS, arrays, app=make())
     assert counted(context) == 0
 
 
