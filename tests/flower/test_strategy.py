@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
 from flwr.app import ConfigRecord, MetricRecord
+from flwr.clientapp import mod
 from flwr.serverapp import strategy as flower
 from virtual_grid import PLAIN, VirtualGrid, arrays_of, steps_of, stock_app
 
@@ -153,8 +154,9 @@ def test_without_held_losses_nobody_judges() -> None:
 
 # -- what composes -------------------------------------------------------------------------------------------
 
-INSIDE = {
-    "FedAvg": lambda: AMSFL(),
+FIXED, ADAPTIVE = (0.1, 1.0, 4), (0.1, 4)  # noise, norm, nodes; noise, nodes
+COMPOSES: dict[str, Any] = {
+    "FedAvg": lambda: AMSFL(flower.FedAvg()),
     "FedProx": lambda: AMSFL(flower.FedProx(proximal_mu=0.1)),
     "FedMedian": lambda: AMSFL(flower.FedMedian()),
     "FedTrimmedAvg": lambda: AMSFL(flower.FedTrimmedAvg(beta=0.25)),
@@ -165,35 +167,43 @@ INSIDE = {
     "FedAdam": lambda: AMSFL(flower.FedAdam(), momentum=0),
     "FedYogi": lambda: AMSFL(flower.FedYogi(), momentum=0),
     "FedAdagrad": lambda: AMSFL(flower.FedAdagrad()),
-    "DP, fixed, server": lambda: AMSFL(
-        flower.DifferentialPrivacyServerSideFixedClipping(flower.FedAvg(), 0.1, 1.0, 4)
-    ),
-    "DP, fixed, clients": lambda: AMSFL(
-        flower.DifferentialPrivacyClientSideFixedClipping(flower.FedAvg(), 0.1, 1.0, 4)
-    ),
-    "DP, adaptive, server": lambda: AMSFL(
-        flower.DifferentialPrivacyServerSideAdaptiveClipping(flower.FedAvg(), 0.1, 4)
-    ),
-    "Scaffold around": lambda: Scaffold(AMSFL()),
-    "FedDyn around": lambda: FedDyn(AMSFL(momentum=0)),
+    "Scaffold": lambda: Scaffold(AMSFL()),
+    "FedDyn": lambda: FedDyn(AMSFL(momentum=0)),
 }
+PRIVATE = {
+    f"DifferentialPrivacy{name}Clipping": (getattr(flower, f"DifferentialPrivacy{name}Clipping"), numbers)
+    for side in ("ServerSide", "ClientSide")
+    for name, numbers in ((f"{side}Fixed", FIXED), (f"{side}Adaptive", ADAPTIVE))
+}
+MODS = {"fixedclipping_mod": "ClientSideFixed", "adaptiveclipping_mod": "ClientSideAdaptive"}
+for name, (kind, numbers) in PRIVATE.items():
+    COMPOSES[name] = lambda kind=kind, numbers=numbers: AMSFL(kind(flower.FedAvg(), *numbers))
+    COMPOSES[f"{name} around"] = lambda kind=kind, numbers=numbers: kind(AMSFL(momentum=0), *numbers)
+for name in mod.__all__:
+    inside = PRIVATE.get(f"DifferentialPrivacy{MODS.get(name)}Clipping")
+    COMPOSES[name] = lambda inside=inside: AMSFL(inside and inside[0](flower.FedAvg(), *inside[1]))
 
 
-@pytest.mark.parametrize("name", INSIDE)
+@pytest.mark.parametrize("name", COMPOSES)
 def test_what_composes(name: str) -> None:
-    strategy = INSIDE[name]()
+    strategy = COMPOSES[name]()
     told = {"train-seconds": 0.1, "fading": 0.2, "held-loss": 0.5, "output-spread": 1.0, "loss": 0.3}
-    norm_bit = {"norm_bit": 1.0} if "adaptive" in name else {}
-    grid = start(strategy, stock_app(pull, **told, **norm_bit), rounds=4)
+    made = getattr(mod, name, None)
+    mods = [] if made is None else [made(0.5, 1.0, 50.0, 1e-5) if name == "LocalDpMod" else made]
+    if "Adaptive" in name:
+        told["norm_bit"] = 1.0
+    grid = start(strategy, stock_app(pull, mods=mods, **told), rounds=4)
     assert np.isfinite(model(grid)).all() and np.abs(model(grid)).max() > 0.01
     metrics = grid.result.train_metrics_clientapp.get(3) or {}
     assert not {"train-seconds", "fading", "held-loss", "output-spread"} & set(metrics)
-    assert not strategy.log[-1]["refused"]
+    ours = strategy if isinstance(strategy, AMSFL) else strategy.strategy
+    assert len(ours.log) == 4 and not any(each["refused"] for each in ours.log)
 
 
 REFUSED = {
     "QFedAvg": (lambda: AMSFL(flower.QFedAvg(client_learning_rate=0.1)), "QFedAvg"),
-    "trees": (lambda: AMSFL(flower.FedXgbBagging()), "FedXgbBagging"),
+    "FedXgbBagging": (lambda: AMSFL(flower.FedXgbBagging()), "FedXgbBagging"),
+    "FedXgbCyclic": (lambda: AMSFL(flower.FedXgbCyclic()), "FedXgbCyclic"),
     "two momenta": (lambda: AMSFL(flower.FedAvgM(server_momentum=0.9)), "momentum=0"),
     "FedAdam's": (lambda: AMSFL(flower.FedAdam()), "momentum=0"),
     "itself": (lambda: AMSFL(AMSFL()), "AMSFL is inside"),
@@ -201,6 +211,10 @@ REFUSED = {
     "no local steps": (lambda: Scaffold(flower.FedAvg()), "AMSFL"),
     "two round ends": (lambda: RoundGrid(None, buffer=2, quorum=3), "buffer"),
 }
+
+
+def test_every_strategy_and_mod_of_flower_s_is_tried() -> None:
+    assert {*flower.__all__, *mod.__all__} - {*COMPOSES, *REFUSED} == {"Result", "Strategy"}
 
 
 @pytest.mark.parametrize("name", REFUSED)

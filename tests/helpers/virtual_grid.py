@@ -65,10 +65,12 @@ def arrays_of(vector: Any) -> ArrayRecord:
     return ArrayRecord({"x": Array(np.asarray(vector, np.float32))})
 
 
-def stock_app(change: Callable[[int, Any, dict[str, Any]], Any], rows: Any = 10, **told: Any) -> ClientApp:
+def stock_app(
+    change: Callable[[int, Any, dict[str, Any]], Any], rows: Any = 10, mods: Any = (), **told: Any
+) -> ClientApp:
     """A client as Flower's quickstart has one: `change(i, x, config)` is what node i adds to the model;
     `told` are further metrics, numbers or functions of (i, x, config); `rows` likewise."""
-    app = ClientApp()
+    app = ClientApp(mods=[*mods])
 
     @app.train()
     def train(message: Message, context: Any) -> Message:
