@@ -228,7 +228,7 @@ def test_where_changes_are_private_nobody_looks_at_single_ones() -> None:
     inside = flower.DifferentialPrivacyServerSideFixedClipping(flower.FedAvg(), 0.1, 1.0, 4)
     strategy = AMSFL(inside)
     start(strategy, stock_app(pull, **{"held-loss": 1.0}))
-    assert not strategy.read and np.isnan(strategy.nodes.estimates.gain).all()
+    assert not strategy.read and np.isnan(strategy.nodes.known.estimates.gain).all()
     assert all("held_loss" not in each for each in strategy.log)
 
 

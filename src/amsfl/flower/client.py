@@ -45,6 +45,7 @@ FIELDS: dict[str, Any] = {  # of an order, and what they are where it does not s
     "privacy-steps": 0,  # that the run will ask of a client
     "privacy-begun": False,  # whether the server has taken some of them
 }
+Plain = int | float | str
 WORDS = {float: "a finite number", int: "a whole number", str: "a short text", bool: "true or false"}
 
 
@@ -62,8 +63,14 @@ class LocalTask:
         self.round, self.repeat = given["server-round"] - 1, given["repeat"]
         self.seed, self.run, self.batch = given["seed"], given["run"], given["batch-size"]
         self.held_share, self.private_steps = given["held-back"], given["privacy-steps"]
-        self.terms, self.begun = _terms(given), given["privacy-begun"]
-        self.correction = _vector(config.get("correction"))
+        if given["privacy"] not in ("", RECORD_LEVEL.name):
+            raise UserError(f"The privacy mechanism {given['privacy']!r} has no part at clients.")
+        own = [given[name] for name in ("privacy", "clip", "noise", "epsilon", "delta")]
+        self.terms, self.begun = Terms(*own) if own[0] else None, given["privacy-begun"]
+        vector = config.get("correction", b"")
+        if not isinstance(vector, bytes) or len(vector) % 4:
+            raise UserError("The server's 'correction' should be the bytes of float32 numbers.")
+        self.correction: Part | None = np.frombuffer(vector, "<f4") if vector else None
         self.node: Mapping[str, Any] = dict(context.node_config)
         self.client = int(self.node.get("partition-id", context.node_id % 2**31))
         (self.slowdown, self.least), self.seconds = pace_of(context), math.inf
@@ -133,19 +140,17 @@ def client_app(make: Callable[[Context], Trainer]) -> ClientApp:
     def train(message: Message, context: Context) -> Message:
         def answer(arrays: ArrayRecord, task: LocalTask) -> Message:
             with site_policy.silent(task.terms is not None, UserError):
-                return Message(work(arrays, task, context, make), reply_to=message)
+                return Message(work(arrays, task, context, make(context)), reply_to=message)
 
         return obey(message, context, answer)
 
     @app.evaluate()
     def evaluate(message: Message, context: Context) -> Message:
         def answer() -> Message:
-            arrays, task = received(message, context)
             site_policy.SiteLedger(context).check_open()
             trainer = make(context)
-            trainer.load(arrays, task)
-            scores = trainer.evaluate()
-            if scores is None:
+            trainer.load(*received(message, context))
+            if (scores := trainer.evaluate()) is None:
                 raise UserError("This client has no test rows to score by.")
             return Message(RecordDict({"metrics": MetricRecord(dict(scores))}), reply_to=message)
 
@@ -182,9 +187,7 @@ def obey(message: Message, context: Context, answer: Callable[..., Message], pri
             raise UserError(site_policy.PRIVATE)
         if what == MessageType.TRAIN:
             arrays, task = received(message, context)
-            entry["task"] = {
-                key: value for key, value in vars(task).items() if isinstance(value, int | float | str)
-            }
+            entry["task"] = {key: part for key, part in vars(task).items() if isinstance(part, Plain)}
             policy.check(task, arrays, context.run_id)
             task.seconds = policy.most_seconds
             reply = answer(arrays, task)
@@ -221,22 +224,6 @@ def checked(key: str, value: Any) -> Any:
     raise UserError(f"The server's {key!r} should be {WORDS[kind]}, and is {str(value)[:60]!r}.")
 
 
-def _terms(given: Mapping[str, Any]) -> Terms | None:
-    if not given["privacy"]:
-        return None
-    if given["privacy"] != RECORD_LEVEL.name:
-        raise UserError(f"The privacy mechanism {given['privacy']!r} has no part at clients.")
-    return Terms(given["privacy"], given["clip"], given["noise"], given["epsilon"], given["delta"])
-
-
-def _vector(data: Any) -> Part | None:
-    if data is None:
-        return None
-    if not isinstance(data, bytes) or len(data) % 4:
-        raise UserError("The server's 'correction' should be the bytes of float32 numbers.")
-    return np.frombuffer(data, "<f4")
-
-
 def pace_of(context: Context) -> tuple[float, float]:
     """A handicap, to make equal machines unequal: every step lasts `slowdown` times as long as it took, and
     at least that many times `step-seconds`.
@@ -250,18 +237,14 @@ def pace_of(context: Context) -> tuple[float, float]:
     return float(slowdown), float(least)
 
 
-def work(
-    arrays: ArrayRecord, task: LocalTask, context: Context, make: Callable[[Context], Trainer]
-) -> RecordDict:
-    """A client's round. All that can be wrong with an order is found before anything of its epsilon is
-    spent."""
+def work(arrays: ArrayRecord, task: LocalTask, context: Context, trainer: Trainer) -> RecordDict:
+    """A client's round. All that can be wrong with an order is found before any of its epsilon is spent."""
     started, ledger = time.perf_counter(), site_policy.SiteLedger(context)
     if task.terms is None:
         ledger.check_open()
-    trainer = make(context)
     trainer.load(arrays, task)
     if task.terms is not None:
-        said = private_work(trainer, task, ledger, started)
+        said = private_work(trainer, task, task.terms, ledger, started)
     else:
         held = trainer.held_back(task) if task.held_share else None
         said = {} if held is None else {"held-loss": held[0], "output-spread": held[1]}
@@ -273,14 +256,12 @@ def work(
 
 
 def private_work(
-    trainer: Any, task: LocalTask, ledger: site_policy.SiteLedger, started: float
+    trainer: Any, task: LocalTask, terms: Terms, ledger: site_policy.SiteLedger, started: float
 ) -> dict[str, float]:
     """Private steps, which tell nothing else: no reading, no loss, and seconds that are rounded."""
-    terms = task.terms
-    assert terms is not None
     site_policy.check(trainer)
     private, anchor = RowPrivacy(terms.clip), trainer.x
-    task.steps, noise = ledger.spend(task, trainer.rows)
+    task.steps, noise = ledger.spend(task, terms, trainer.rows)
     for _ in task:
         grad = site_policy.gradient(trainer, private, noise, task.batch, trainer.x)
         trainer.x = task.step(trainer.x, anchor, grad)

@@ -11,7 +11,7 @@ sizes are part of the medians, which grow twofold a round at most, so that a bou
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,15 +80,16 @@ class Nodes:
         self.policy, self.batch, self.limit = policy, batch, limit
         self.medians, self.largest = list[float](), 0.0  # of sizes of changes; ever
         self.each: dict[int, Node] = {}
-        self.estimates, self.judge = planning.new_estimates(0), planning.new_judge(0)
+        self.known = PlannerMemory(0.0, planning.new_estimates(0))  # estimates and judge, a place a node
 
     def places(self, ids: Sequence[int]) -> Any:
         """Where they are in arrays of all nodes; who is new joins."""
         fresh = [node for node in ids if node not in self.each]
         self.each |= {node: Node(node) for node in fresh}
-        nothing = np.full(len(fresh), np.nan)
-        self.estimates = planning.Estimates(*(np.append(part, nothing) for part in self.estimates))
-        self.judge = self.judge._replace(reference=np.append(self.judge.reference, nothing))
+        nothing, judge = np.full(len(fresh), np.nan), self.known.judge
+        estimates = planning.Estimates(*(np.append(part, nothing) for part in self.known.estimates))
+        judge = judge._replace(reference=np.append(judge.reference, nothing))
+        self.known = self.known._replace(estimates=estimates, judge=judge)
         order = {node: place for place, node in enumerate(self.each)}
         return np.array([order[node] for node in ids], int)
 
@@ -109,10 +110,10 @@ class Nodes:
         step, rest = self._column(ids, "step_seconds", math.nan), self._column(ids, "rest_seconds", 0.0)
         if not np.isfinite(step).all():
             return np.full(len(ids), FIRST_STEPS)
-        gain, fading = planning.gain_and_fading(self.estimates, places, lr)
-        most = np.clip(self.judge.passes * NUMBERS.passes * rows / self.batch, 2, NUMBERS.steps)
-        known = (rows / rows.sum(), step, rest + overhead, gain, fading)
-        task = planning.problem(*known, most=most, clock="makespan")
+        gain, fading = planning.gain_and_fading(self.known.estimates, places, lr)
+        most = np.clip(self.known.judge.passes * NUMBERS.passes * rows / self.batch, 2, NUMBERS.steps)
+        worth = (rows / rows.sum(), step, rest + overhead, gain, fading)
+        task = planning.problem(*worth, most=most, clock="makespan")
         return self.policy(task, planning.Signals(stale=stale)).steps
 
     def seconds(self, ids: Sequence[int], steps: Any) -> float:
@@ -125,13 +126,15 @@ class Nodes:
         rows = self.rows(ids)
         with np.errstate(all="ignore"):
             places, shares = self.places(ids), rows / rows.sum()
-            self.estimates = planning.update(self.estimates, places, steps, lr, reading, shares)
+            estimates = planning.update(self.known.estimates, places, steps, lr, reading, shares)
+        self.known = self.known._replace(estimates=estimates)
 
     def judged(self, ids: Sequence[int], reading: Reading) -> planning.Judge:
         """The judge after a round whose replies had this to say of held-back rows."""
         rows = self.rows(ids)
-        self.judge = planning.judge_round(self.judge, self.places(ids), rows / rows.sum(), reading)
-        return self.judge
+        judge = planning.judge_round(self.known.judge, self.places(ids), rows / rows.sum(), reading)
+        self.known = self.known._replace(judge=judge)
+        return judge
 
     def _column(self, ids: Sequence[int], name: str, unknown: float) -> Any:
         """One number a node: its own, else the mean of all that are known, else `unknown`."""
@@ -162,12 +165,14 @@ class Nodes:
 
     def dump(self) -> Json:
         """All of it as JSON."""
-        known = PlannerMemory(0.0, self.estimates, judge=self.judge).dump()
         sizes = {"medians": self.medians, "largest": self.largest}
-        return {"each": [asdict(each) for each in self.each.values()], "known": known, "sizes": sizes}
+        return {
+            "each": [vars(each) for each in self.each.values()],
+            "known": self.known.dump(),
+            "sizes": sizes,
+        }
 
     def load(self, held: Json) -> None:
-        known = PlannerMemory.load(held["known"])
-        self.estimates, self.judge = known.estimates, known.judge
+        self.known = PlannerMemory.load(held["known"])
         self.each = {each["id"]: Node(**each) for each in held["each"]}
         self.medians, self.largest = held["sizes"]["medians"], held["sizes"]["largest"]

@@ -7,7 +7,7 @@ and is otherwise the same.
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from logging import INFO
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from amsfl.flower.nodes import Nodes
 from amsfl.flower.round_grid import RoundGrid
 from amsfl.portable import PortableModel
 from amsfl.portable.model import folder_files
-from amsfl.record import Checkpoint, Manifest, RoundRecord, Summary, create, reopen
+from amsfl.record import Checkpoint, Manifest, RoundRecord, RunWriter, Summary, create, reopen
 from amsfl.settings.definitions import ServeConfig
 from amsfl.settings.parse import serve_config
 
@@ -57,7 +57,10 @@ class Rounds(Strategy):
         self.out, self.resume, self.force, self.stop = out, resume, force, stop
         self.config: ServeConfig | None = None  # on record; None: what is known here
         self.network: Network = own_network
-        self.folder: RunFolder | None = None
+        self.writer: RunWriter | None = None  # of the record, with us as its only writer
+        self.rounds: list[RoundRecord] = []  # from the first one, also of a run that goes on
+        self.best_round: dict[str, Any] = {}  # round, score (more is better), arrays
+        self.ended: Summary | None = None
         self.num_rounds: int | None = None
         self.log: list[Json] = []  # one entry a round: steps, lr, verdict, refused, ...
         self.began, self.elapsed, self.totals = math.nan, 0.0, {"sum": 0.0, "makespan": 0.0}
@@ -123,36 +126,59 @@ class Rounds(Strategy):
                 splits = {"holdout": own, "clients": scores, "training": metrics}
                 if self._closed(number, arrays, {name: dict(part) for name, part in splits.items() if part}):
                     break
-            if self.folder is not None:
-                self.folder.end(arrays, self.network, [*self.nodes.each], self.epsilon, self.elapsed)
+            self._end(arrays)
         finally:
-            if self.folder is not None:
-                self.folder.writer.close()
+            if self.writer is not None:
+                self.writer.close()
         log(INFO, "Strategy execution finished in %.2fs", time.monotonic() - began)
         return result
 
     def _opened(self, arrays: ArrayRecord) -> tuple[ArrayRecord, int]:
         """Before the first round: where it begins, and its number."""
+        own = {"method": "amsfl", "rounds": self.num_rounds, "lr": self.lr, "data": "own"}
+        own |= {"seconds": self.seconds} if self.seconds is not None else {}
+        self.config = config = self.config or serve_config(own)
         if self.out is None:
             return arrays, 1
-        own = {"method": "amsfl", "rounds": self.num_rounds, "lr": self.lr, "data": "own"}
-        own |= {"seconds": self.seconds}
-        config = self.config or serve_config({key: value for key, value in own.items() if value is not None})
-        self.folder = RunFolder(Path(self.out).expanduser(), config, arrays, self.resume, self.force)
-        restored = self.folder.restored()
-        if restored is None:
+        where = Path(self.out).expanduser()
+        if not self.resume:
+            self.writer = create(where, manifest(config, arrays), self.force)
             return arrays, 1
-        self.restore(*restored)
-        return restored[2], len(self.folder.rounds) + 1
+        self.writer = reopen(where, "flower")
+        point = self.writer.last_checkpoint()
+        self.rounds = self.writer.rewind(point)
+        self.writer.change(config.model_dump(), {}, len(self.rounds))
+        self.writer.remove_summary()
+        return (arrays, 1) if point is None else (self._restored(point), point.round + 1)
+
+    def _restored(self, point: Checkpoint) -> ArrayRecord:
+        """Back to a checkpoint; the arrays to go on from."""
+        kept: dict[str, ArrayRecord] = {}
+        for name, part in point.arrays.items():
+            kind, _, key = name.partition(SEPARATOR)
+            kept.setdefault(kind, ArrayRecord())[key] = Array(np.array(part))
+        host, following = point.host["flower"], kept.pop("next")
+        if "best-model" in kept:
+            self.best_round = host["best"] | {"arrays": kept.pop("best-model")}
+        self.restore(kept, host["state"], following)
+        return following
 
     def _closed(self, number: int, arrays: ArrayRecord, metrics: Json) -> bool:
         """After a round, with its scores by split; whether it was the last one."""
         before, self.elapsed = self.elapsed, self.grid.now() - self.began
         record = self._record(number, metrics, before)
-        if self.folder is not None:
-            self.folder.append(record, arrays)
+        self.rounds.append(record)
+        value = self.worth(record)
+        if value is not None and value > self.best_round.get("score", -np.inf):
+            self.best_round = {"round": number, "score": value, "arrays": arrays}
+        if self.writer is not None:
+            self.writer.append(record)
             kept, state = self.kept(arrays)
-            self.folder.save(kept | {"next": arrays}, state)
+            kept |= {"next": arrays, "best-model": self.best_round.get("arrays")}
+            parts = ((kind, *each) for kind, some in kept.items() for each in (some or {}).items())
+            flat = {f"{kind}{SEPARATOR}{key}": part.numpy() for kind, key, part in parts}
+            best = {key: part for key, part in self.best_round.items() if key != "arrays"}
+            self.writer.checkpoint(Checkpoint(number, flat, {"flower": {"state": state, "best": best}}))
         self.failures = 0 if record.cohort else self.failures + 1
         if self.failures >= TRIES and not any(each.taken for each in self.nodes.each.values()):
             why = next(iter(self.log[-1]["refused"].values()), "none replied")
@@ -188,98 +214,34 @@ class Rounds(Strategy):
             epsilon=[self.epsilon.get(str(node), 0.0) for node in order] if self.epsilon else [],
         )
 
-
-def _keep(held: dict[int, MetricRecord], number: int, metrics: MetricRecord | None) -> None:
-    if metrics is not None:
-        held[number] = metrics
-        if metrics:
-            log(INFO, "\t%s", dict(metrics))
-
-
-def own_network(arrays: ArrayRecord) -> PortableModel:
-    """Of clients' own code: a state_dict, the arrays by their own names."""
-    return PortableModel((), {key: each.numpy() for key, each in arrays.items()}, (), ())
-
-
-class RunFolder:
-    """The record of one run, with us as its only writer."""
-
-    def __init__(self, where: Path, config: ServeConfig, arrays: ArrayRecord, resume: bool, force: bool):
-        self.config, self.rounds = config, list[RoundRecord]()
-        self.point: Checkpoint | None = None
-        self.summary: Summary | None = None  # after the end
-        self.best: dict[str, Any] = {}  # round, score (more is better), arrays
-        if resume:
-            self.writer = reopen(where, "flower")
-            self.point = self.writer.last_checkpoint()
-            self.rounds = self.writer.rewind(self.point)
-            self.writer.change(config.model_dump(), {}, len(self.rounds))
-            self.writer.remove_summary()
-        else:
-            self.writer = create(where, manifest(config, arrays), force)
-
-    def restored(self) -> tuple[dict[str, ArrayRecord], Json, ArrayRecord] | None:
-        """What `save` kept last; None where nothing is."""
-        if self.point is None:
-            return None
-        kept: dict[str, ArrayRecord] = {}
-        for name, part in self.point.arrays.items():
-            kind, _, key = name.partition(SEPARATOR)
-            kept.setdefault(kind, ArrayRecord())[key] = Array(np.array(part))
-        host = self.point.host["flower"]
-        if "best-model" in kept:
-            self.best = host["best"] | {"arrays": kept.pop("best-model")}
-        following = kept.pop("next")
-        return kept, host["state"], following
-
-    def append(self, record: RoundRecord, model: ArrayRecord) -> None:
-        """A round, and whether its model is the best one so far."""
-        self.rounds.append(record)
-        self.writer.append(record)
+    def worth(self, record: RoundRecord) -> float | None:
+        """What rounds are compared by, more is better; None of one that was not scored."""
         scores = deciding_split(record.metrics)
-        value = worth(scores, shown_score(self.config.score, scores))
-        if value is not None and value > self.best.get("score", -np.inf):
-            self.best = {"round": record.round, "score": value, "arrays": model}
+        return worth(scores, shown_score(self.config.score, scores)) if self.config else None
 
-    def save(self, arrays: Mapping[str, ArrayRecord | None], state: Json) -> None:
-        """All that the next round needs."""
-        kept = dict(arrays) | {"best-model": self.best.get("arrays")}
-        parts = ((kind, *each) for kind, record in kept.items() for each in (record or {}).items())
-        flat = {f"{kind}{SEPARATOR}{key}": part.numpy() for kind, key, part in parts}
-        best = {key: value for key, value in self.best.items() if key != "arrays"}
-        self.writer.checkpoint(Checkpoint(len(self.rounds), flat, {"flower": {"state": state, "best": best}}))
-
-    def end(
-        self,
-        arrays: ArrayRecord,
-        network: Network,
-        names: list[int],
-        epsilon: dict[str, float],
-        elapsed: float,
-    ) -> None:
+    def _end(self, arrays: ArrayRecord) -> None:
         """The models' files and the summary."""
-        config, last = self.config, network(arrays)
-        about = self.writer.manifest.about | {"clients": {"names": [str(name) for name in names]}}
-        self.writer.set_manifest(about=about)
-        summary = self.summary = self._summary(names, epsilon, elapsed)
-        about = {"title": config.method, "data": config.data, "version": VERSION}
+        config, names, last = self.config, [str(node) for node in self.nodes.each], self.network(arrays)
+        if self.writer is None or config is None:
+            return
+        self.writer.set_manifest(about=self.writer.manifest.about | {"clients": {"names": names}})
+        summary = self.ended = self._summary(config, names)
+        about: Json = {"title": config.method, "data": config.data, "version": VERSION}
         about |= {"model": config.model if last.layers else "own", "clients": len(names)}
         about |= {"rounds": len(self.rounds), "metrics": summary.metrics}
         about["settings"] = config.model_dump(exclude_none=True)
         if summary.best:
             about |= {"score": summary.best["by"], "best": summary.best}
-        best = dict(network(self.best["arrays"]).tensors) if self.best else None
+        best = dict(self.network(self.best_round["arrays"]).tensors) if self.best_round else None
         self.writer.end(summary, folder_files(last._replace(about=about), best))
 
-    def _summary(self, names: list[int], epsilon: dict[str, float], elapsed: float) -> Summary:
+    def _summary(self, config: ServeConfig, names: list[str]) -> Summary:
         """summary.json, as a simulated run's."""
-        config, rounds, best = self.config, self.rounds, self.best
-        last: Json = {}
-        steps = dict.fromkeys(map(str, names), 0)
+        rounds, best, last, steps = self.rounds, self.best_round, Json(), dict.fromkeys(names, 0)
         for record in rounds:
             last = last | record.metrics  # not every split is scored in every round
             for who, count in zip(record.cohort, record.steps, strict=True):
-                steps[str(names[who])] += count
+                steps[names[who]] += count
         scores = deciding_split(last)
         score = shown_score(config.score, scores)
         by, larger = judged_by(scores, score)
@@ -288,6 +250,7 @@ class RunFolder:
         seconds = rounds[-1].seconds if rounds else {"sum": 0.0, "makespan": 0.0}
         sign = 1 if larger else -1
         chosen = best and {"round": best["round"], "score": sign * best["score"], "by": by}
+        total = sum(steps.values())
         return Summary(
             method=config.method,
             data=config.data,
@@ -309,12 +272,24 @@ class RunFolder:
             steps=steps,
             bytes_up=sum(record.bytes_up for record in rounds),
             bytes_down=sum(record.bytes_down for record in rounds),
-            epsilon=epsilon,
+            epsilon=self.epsilon,
             refused=sum(len(record.plan["refused"]) for record in rounds),
-            wall={"seconds": elapsed, "client_steps_per_second": sum(steps.values()) / max(elapsed, 1e-9)},
+            wall={"seconds": self.elapsed, "client_steps_per_second": total / max(self.elapsed, 1e-9)},
             score=config.score or (score.name if score else "accuracy"),
             best=chosen,
         )
+
+
+def _keep(held: dict[int, MetricRecord], number: int, metrics: MetricRecord | None) -> None:
+    if metrics is not None:
+        held[number] = metrics
+        if metrics:
+            log(INFO, "\t%s", dict(metrics))
+
+
+def own_network(arrays: ArrayRecord) -> PortableModel:
+    """Of clients' own code: a state_dict, the arrays by their own names."""
+    return PortableModel((), {key: each.numpy() for key, each in arrays.items()}, (), ())
 
 
 def manifest(config: ServeConfig, arrays: ArrayRecord) -> Manifest:

@@ -3,7 +3,6 @@ name."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context
@@ -13,7 +12,7 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from amsfl import clock
 from amsfl.core import UserError, nearest
-from amsfl.core.scores import describe_scores, judge_round, shown_score, worth
+from amsfl.core.scores import describe_scores, shown_score
 from amsfl.flower.corrections import FedDyn, Scaffold
 from amsfl.flower.round_grid import RoundGrid
 from amsfl.flower.rounds import EvaluateFn, Network, deciding_split, own_network
@@ -102,7 +101,7 @@ def serve(
         planner.stop = lambda record: any([bool(hear(record)) for hear in hears])
         first = first_arrays(start)
         result = planner.start(rounds, first, config.last_round, LONGEST, train, evaluate_fn=scored)
-        on_end(planner.folder.summary if planner.folder else None)
+        on_end(planner.ended)
     return result
 
 
@@ -222,16 +221,13 @@ def first_arrays(start: Any) -> ArrayRecord:
 
 def stopper(config: ServeConfig, planner: AMSFL) -> Callable[[RoundRecord], bool]:
     """Whether a run ends with a round: at its target, or where scored rounds bring no better one."""
-    stand: Any = SimpleNamespace(round=0, best_score=None, best_round=0, stale=0)
 
     def over(record: RoundRecord) -> bool:
-        goes_on = not stand.round and planner.folder is not None
-        for each in planner.folder.rounds if goes_on and planner.folder else [record]:
-            scores, stand.round = deciding_split(each.metrics), each.round
-            score = shown_score(config.score, scores)
-            met = bool(score and score.met(scores, config.target)) and config.stop_at_target
-            ends = judge_round(stand, worth(scores, score), config.stop_after) or met
-        return ends
+        scores = deciding_split(record.metrics)
+        score = shown_score(config.score, scores)
+        met = bool(score and score.met(scores, config.target)) and config.stop_at_target
+        since = planner.rounds[planner.best_round.get("round", len(planner.rounds)) :]
+        return met or 0 < config.stop_after <= sum(planner.worth(each) is not None for each in since)
 
     return over
 

@@ -43,7 +43,7 @@ from pydantic import Field
 
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError, nearest
-from amsfl.privacy import Event, Exposure, noise_for, poisson_gaussian, safe_sum, system_random
+from amsfl.privacy import Event, Exposure, Terms, noise_for, poisson_gaussian, safe_sum, system_random
 from amsfl.privacy.accounting import mark
 from amsfl.record import Damaged, disk, from_plain, read_sealed, write_sealed
 
@@ -269,12 +269,10 @@ class SiteLedger:
         self.policy, self.path = policy_of(context), own_file(context, "privacy", "json")
         self.flower, self.spending = str(context.run_id), 0
 
-    def spend(self, task: "LocalTask", rows: int) -> tuple[int, float]:
+    def spend(self, task: "LocalTask", terms: Terms, rows: int) -> tuple[int, float]:
         """Steps that this order may take, spent: as many as it asks for, fewer where privacy ends before; and
         their noise: the server's, or the least with which epsilon lasts for as many steps as the run will
         ask."""
-        terms = task.terms
-        assert terms is not None
         chance = sampling.share(sampling.chance(task.batch, rows))
         key = self._key(task.run)
         with self._locked():
@@ -282,7 +280,9 @@ class SiteLedger:
             before = [*of_name(entries, task.run).values()]
             if not before and task.begun:
                 raise UserError("This site has lost its ledger of what this run has told: begin a new run.")
-            noise = terms.noise or (before[0].noise if before else least_noise(task, chance))
+            noise = terms.noise or (
+                before[0].noise if before else least_noise(terms, task.private_steps, chance)
+            )
             agreed = LedgerEntry(terms.epsilon, terms.delta, chance, noise, 0)
             if any(entry._replace(steps=0) != agreed for entry in before):
                 raise UserError(
@@ -341,7 +341,8 @@ class SiteLedger:
         entry = same[0]._replace(steps=sum(each.steps for each in same))
         if entry.epsilon and poisson_gaussian((entry.event,), entry.delta) > entry.epsilon:
             return False
-        limits = (self.policy.epsilon_run, of_flower(entries, self.flower)), (self.policy.epsilon, entries)
+        now = {key: each for key, each in entries.items() if key.rpartition(":")[0] == self.flower}
+        limits = (self.policy.epsilon_run, now), (self.policy.epsilon, entries)
         return all(most is None or self.spent(part) <= most for most, part in limits)
 
     def _key(self, run: str) -> str:
@@ -357,12 +358,11 @@ class SiteLedger:
         return FileLock(self.path.with_suffix(".lock"), timeout=PATIENCE)
 
 
-def least_noise(task: "LocalTask", chance: float) -> float:
+def least_noise(terms: Terms, steps: int, chance: float) -> float:
     """With which epsilon lasts for as many steps as the run will ask."""
-    terms = task.terms
-    if terms is None or not terms.epsilon or task.private_steps < 1:
+    if not terms.epsilon or steps < 1:
         raise UserError("An order under privacy names its noise, or epsilon and privacy-steps to find it by.")
-    return noise_for(Exposure(chance, 1.0, terms.delta), terms.epsilon, task.private_steps)
+    return noise_for(Exposure(chance, 1.0, terms.delta), terms.epsilon, steps)
 
 
 def add(entries: Entries, key: str, steps: int) -> dict[str, LedgerEntry]:
@@ -373,8 +373,3 @@ def add(entries: Entries, key: str, steps: int) -> dict[str, LedgerEntry]:
 def of_name(entries: Entries, run: str) -> Entries:
     """Those of one run by the server's name, which has no colon."""
     return {key: entry for key, entry in entries.items() if key.rpartition(":")[2] == run}
-
-
-def of_flower(entries: Entries, flower: str) -> Entries:
-    """Those of one Flower run."""
-    return {key: entry for key, entry in entries.items() if key.rpartition(":")[0] == flower}
