@@ -244,6 +244,8 @@ def draw(out: Path, picture: Path | None) -> None:
     found = [json.loads(file.read_text()) for file in files if file.exists()]
     means = {each["name"]: mean_curve(each["curves"]) for each in found}
     equal = {name: curve for name, curve in means.items() if name.startswith("H=")}
+    if not equal:
+        return
     best = min(equal, key=lambda name: equal[name][-1, 3])
     for share, target in ((1.0, equal[best][-1, 3]), (0.5, reach_at(equal[best], 0.5))):
         print(f"\nTo {target:.4f}, which {best} has after {share:.0%} of the time; seeds apart in brackets")

@@ -36,7 +36,7 @@ Methods = Annotated[
     str | None, Parameter(help="methods with commas between, as in fedavg,amsfl; all if not given")
 ]
 Config = Annotated[
-    str | None, Parameter(help="a study's TOML file, or a built-in one: reproduce, same-lr, compare")
+    str | None, Parameter(help="a study's TOML file, or a built-in one: reproduce, same-lr, choosing")
 ]
 Quiet = Annotated[bool, Parameter("--quiet", help="print only where the report is")]
 Force = Annotated[bool, Parameter(help="start anew where the folder holds a study with other settings")]
