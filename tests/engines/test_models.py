@@ -15,7 +15,7 @@ from amsfl import portable
 from amsfl.core import UserError
 from amsfl.data import Dataset
 from amsfl.data.named import load_images, load_texts
-from amsfl.engines import layers, models
+from amsfl.engines import layers, losses, models
 from amsfl.engines.layers import convolve
 from amsfl.portable.export import export
 from amsfl.portable.model import PortableModel
@@ -190,3 +190,48 @@ def test_products_with_a_transposed_side(wide, narrow):
     a, b = drawn(64, wide), drawn(64, narrow)
     found = jax.jit(partial(layers.times, turn_a=True))(a, b)
     np.testing.assert_allclose(found, a.T.astype(np.float64) @ b, atol=1e-4)
+
+
+@pytest.mark.parametrize("engine", ["loop", "jax"])
+def test_a_network_may_have_a_loss_of_its_own(engine: str) -> None:
+    """Half of the cross-entropy at twice the rate is the cross-entropy; scores tell the half, too."""
+    data, plain = rows("cnn:4"), models.make("softmax", SPECS["cnn:4"], 2)
+    halved = plain._replace(name="half", loss=lambda outputs, y: losses.cross_entropy(outputs, y) / 2)
+    settings = {
+        "dataset": data,
+        "method": "fedavg",
+        "clients": 2,
+        "rounds": 3,
+        "steps": 2,
+        "partition": "iid",
+    }
+    settings |= {"engine": engine, "progress": False}
+    one = amsfl.run(**settings, network=plain, lr=0.1)
+    other = amsfl.run(**settings, network=halved, lr=0.2)
+    np.testing.assert_allclose(other.params, one.params, atol=1e-6)
+    scores = [each.rounds[-1].metrics["holdout"] for each in (one, other)]
+    assert scores[0]["loss"] == pytest.approx(2 * scores[1]["loss"], rel=1e-5)
+    assert scores[0]["accuracy"] == scores[1]["accuracy"]
+    with pytest.raises(UserError, match="one number a row"):
+        amsfl.run(**settings, network=plain._replace(loss=lambda outputs, y: outputs))
+    with pytest.raises(UserError, match="loss of its own"):
+        amsfl.run(**settings, network=halved, class_weights="balanced")
+
+
+def test_an_optimizer_may_be_passed_named_or_refused() -> None:
+    """optax's own at its rate is the named one at that rate; the run's rate is then a factor on it."""
+    optax = pytest.importorskip("optax")
+    settings = {"data": "digits", "model": "softmax", "method": "fedavg", "rounds": 2, "steps": 3}
+    settings |= {"engine": "loop", "progress": False, "details": ""}
+    given = optax.adamw(0.01), "adamw:0.01", "adamw:0.5"
+    ours, named, other = (
+        amsfl.run(**settings, client_optimizer=by, **({"lr": 0.01} if by == "adamw:0.5" else {}))
+        for by in given
+    )
+    np.testing.assert_allclose(ours.params, named.params, atol=1e-6)
+    np.testing.assert_array_equal(other.params, named.params)
+    for wrong in ("adamw", "momentum:1", "nothing:0.1", "adamw:1e-3,lion:1e-4"):
+        with pytest.raises(UserError, match="client-optimizer"):
+            amsfl.run(**settings, client_optimizer=wrong)
+    with pytest.raises(UserError, match="sums of gradients"):
+        amsfl.run(**settings | {"method": "scaffold"}, client_optimizer="adam:0.01")

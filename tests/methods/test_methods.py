@@ -313,3 +313,13 @@ def test_delayed_nesterov_is_nesterov_by_the_mean_of_n_changes() -> None:
             x, server = method.aggregate(x, Total(change, change[:0], 1.0), one, one, server)
     g, h = np.array([1.0, 2.0]), np.array([2.0, 1.0])
     np.testing.assert_allclose(x, 0.5 * (g + 0.9 * g + h + 0.9 * (0.9 * g + h)))
+
+
+def test_momentum_that_waits_survives_stale_changes() -> None:
+    """The finding of arXiv 2401.09135, section 4: momentum with every stale change diverges, delayed it trains."""
+    common = {"data": "digits", "profile": "wild", "clock": "makespan", "clients": 8, "lr": 0.1, "seconds": 6}
+    common |= {"engine": "loop", "eval_every": 200, "details": "", "progress": False, "policy": "speed"}
+    each = {"method": "fedbuff", "round_end": "buffer:1", "server_optimizer": "momentum:0.9"}
+    each |= {"options": {"server_lr": 0.7 / 8}}
+    late = amsfl.run(**common, method="delayed-nesterov", options={"every": 8})
+    assert late.accuracy > amsfl.run(**common, **each).accuracy + 0.3
