@@ -316,7 +316,7 @@ def test_delayed_nesterov_is_nesterov_by_the_mean_of_n_changes() -> None:
 
 
 def test_momentum_that_waits_survives_stale_changes() -> None:
-    """The finding of arXiv 2401.09135, section 4: momentum with every stale change diverges, delayed it trains."""
+    """As in arXiv 2401.09135: momentum with every stale change fails where momentum that waits trains."""
     common = {"data": "digits", "profile": "wild", "clock": "makespan", "clients": 8, "lr": 0.1, "seconds": 6}
     common |= {"engine": "loop", "eval_every": 200, "details": "", "progress": False, "policy": "speed"}
     each = {"method": "fedbuff", "round_end": "buffer:1", "server_optimizer": "momentum:0.9"}
