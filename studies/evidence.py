@@ -2,6 +2,7 @@
 
     python studies/evidence.py --cases new --who amsfl,fixed    # minutes a case on two cores
     python studies/evidence.py --tables results/evidence        # the tables of what is there
+    python studies/evidence.py --tables results/evidence --cases wrong-labels    # or few-rows, part-cohorts
 
 A run is 150 rounds (a rival of many steps a round ends after 3,000 of them), of two seeds (rivals: one), on
 two profiles; AMSFL and fixed steps on both clocks, the rest side by side. A target lies 70, 85 or 95% of the
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,21 +122,22 @@ def ladder(accuracy: np.ndarray, seconds: np.ndarray) -> list[float]:
 # -- tables ---------------------------------------------------------------------------------------------
 
 
-def read(folder: Path) -> list[Json]:
-    return [row for path in sorted(folder.rglob("*--*.json")) for row in json.loads(path.read_text())["rows"]]
-
-
-def majorities(folder: Path) -> dict[str, float]:
-    whole = (json.loads(path.read_text()) for path in sorted(folder.rglob("*--*.json")))
-    return {each["case"]: each["majority"] for each in whole}
+def read(folder: Path, cases: Collection[str]) -> list[Json]:
+    """What files hold of these cases, or of all."""
+    paths = [
+        path for path in sorted(folder.rglob("*--*.json")) if path.name.split("--")[0] in cases or not cases
+    ]
+    return [json.loads(path.read_text()) for path in paths]
 
 
 class Table:
     """All rows, and what is asked of them."""
 
-    def __init__(self, folder: Path, levels: Sequence[float] = ()):
+    def __init__(self, folder: Path, levels: Sequence[float] = (), cases: Collection[str] = ()):
         self.levels = levels  # of accuracy, in place of parts of the way
-        self.rows, self.majority = read(folder), majorities(folder)
+        found = read(folder, cases)
+        self.rows = [row for each in found for row in each["rows"]]
+        self.majority = {each["case"]: each["majority"] for each in found}
         best: dict[tuple[str, ...], list[float]] = defaultdict(list)
         for row in self.rows:
             best[row["case"], row["who"], row["label"], row["profile"], row["clock"]].append(row["held"])
@@ -208,8 +210,8 @@ def collapses(table: Table, who: str) -> list[str]:
     return sorted(set(found))
 
 
-def show(folder: Path, levels: Sequence[float] = ()) -> None:
-    table = Table(folder, levels)
+def show(folder: Path, levels: Sequence[float] = (), cases: Collection[str] = ()) -> None:
+    table = Table(folder, levels, cases)
 
     def of(who: str, *labels: str) -> Callable[[str], list[Json]]:
         return lambda case: table.some(case, who, labels or None)
@@ -287,16 +289,16 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1, help="cases side by side, each on one core")
     given = parser.parse_args()
     levels = [float(level) for level in given.levels.split(",") if level]
-    if given.tables:
-        return show(given.tables, levels)
-    given.out.mkdir(parents=True, exist_ok=True)
     cases = [case for name in given.cases.split(",") for case in pick(name)]
+    if given.tables:
+        return show(given.tables, levels, [case.name for case in cases])
+    given.out.mkdir(parents=True, exist_ok=True)
     if given.processes == 1:
         for case in cases:
             work(case, given.who.split(","), given)
     else:
         side_by_side([case.name for case in cases], given.processes)
-    show(given.out, levels)
+    show(given.out, levels, [case.name for case in cases])
 
 
 def side_by_side(cases: list[str], most: int) -> None:

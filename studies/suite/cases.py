@@ -82,8 +82,13 @@ NSLKDD = tuple(
     for name, profiles in (("alike", ("mild", "wild", "far", "wan")), ("big", ("slow-big",)))
 )
 # fmt: on
-GROUPS = {"known": KNOWN, "new": NEW, "all": (*KNOWN, *NEW), "nslkdd": NSLKDD}
-BY_NAME = {case.name: case for case in (*GROUPS["all"], *NSLKDD)}
+ALL = (*KNOWN, *NEW)
+GROUPS = {"known": KNOWN, "new": NEW, "all": ALL, "nslkdd": NSLKDD}
+GROUPS["wrong-labels"] = tuple(case for case in ALL if case.labels)
+GROUPS["part-cohorts"] = tuple(case for case in ALL if case.cohort)
+BELOW_100 = ("penbased", "penbased-few", "tic-tac-toe", "wdbc-noise", "sums-few")  # rows of a client
+GROUPS["few-rows"] = tuple(case for case in ALL if case.name in BELOW_100)
+BY_NAME = {case.name: case for case in (*ALL, *NSLKDD)}
 
 
 def pick(name: str) -> Sequence[Case]:
