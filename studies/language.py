@@ -28,6 +28,7 @@ from amsfl import Dataset, run_batch
 from amsfl.data.dataset import LabelScale
 from amsfl.engines import jax_engine
 from amsfl.engines.models import Model
+from amsfl.planning.policies import Policy, speed
 from amsfl.simulation import CustomParts
 
 LANGUAGES = ("en", "de", "fr", "es", "pl", "ru", "uk", "it")
@@ -36,9 +37,9 @@ CONTESTANTS: dict[str, dict[str, Any]] = {  # the most telling first
     "H=30": {"policy": "fixed", "steps": 30},
     "H=10": {"policy": "fixed", "steps": 10},
     "H=100": {"policy": "fixed", "steps": 100},
-    "by speed, 64": {"policy": "speed", "steps": 64},
+    "by speed, 64": {"policy": speed(64, 1), "steps": 64},
     "alone": {"policy": "fixed", "steps": 50, "options": {"momentum": 0, "judge": 0, "balance": 0}},
-    "by speed, 200": {"policy": "speed", "steps": 200},
+    "by speed, 200": {"policy": speed(200, 1), "steps": 200},
     "H=300": {"policy": "fixed", "steps": 300},
     # asynchronous, steps by speed: arXiv 2401.09135
     "delayed Nesterov": {"method": "delayed-nesterov", "steps": 64, "options": {"every": 8}},
@@ -180,7 +181,7 @@ def compete(name: str, text: Path, out: Path, seeds: range, small: bool, seconds
         "details": "",
     }
     settings |= {"precision": "strict" if small else "tf32"} | CONTESTANTS[name]
-    slowest = 1 if alone or settings.get("policy") == "speed" else 8  # of whom a round waits for
+    slowest = 1 if alone or "speed" in name else 8  # of whom a round waits for
     lasts = STEP * slowest * settings.get("steps", 8) + (not alone)
     rounds = seconds / lasts
     if "method" in CONTESTANTS[name]:  # a round an upload; its rate falls to a tenth as theirs does
@@ -209,7 +210,8 @@ def compete(name: str, text: Path, out: Path, seeds: range, small: bool, seconds
             print(f"  {name}: {each.seconds['makespan']:.0f} of {seconds:.0f} s", flush=True)
 
     data = rows_of(text, length, most, alone)
-    own = CustomParts(dataset=data, network=transformer(width, blocks, heads, length))
+    policy = settings["policy"] if isinstance(settings.get("policy"), Policy) else None
+    own = CustomParts(dataset=data, network=transformer(width, blocks, heads, length), policy=policy)
     run_batch([{**each, **own.names()} for each in trials], own, watch)
     write(True)
     last = [curve["points"][-1] for curve in curves]
@@ -301,7 +303,7 @@ def main() -> None:
     parser.add_argument("--small", action="store_true", help="a hundredth of it, one seed")
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--seconds", type=float, help="virtual ones")
-    parser.add_argument("--only", help="contestants, as in planned,H=30")
+    parser.add_argument("--only", help="contestants, as in planned;H=30")
     parser.add_argument(
         "--draw", type=Path, nargs="?", const=Path("language.svg"), help="the picture, and end"
     )
@@ -318,7 +320,7 @@ def main() -> None:
         jax_engine.LANES = len(
             seeds
         )  # of a GPU's wave: equally fast workers of all seeds, none waits in lockstep
-        for name in given.only.split(",") if given.only else CONTESTANTS:
+        for name in given.only.split(";") if given.only else CONTESTANTS:
             file = given.out / f"{name.replace(' ', '')}.json"
             if not (file.exists() and json.loads(file.read_text())["done"]):
                 compete(name, text, given.out, seeds, given.small, given.seconds)
