@@ -30,8 +30,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 SMALL: dict[str, Any] = {"data": "digits", "clients": 3, "model": "softmax", "rounds": 3}
 
 
-def typed(*words: str) -> Any:
-    return CliRunner().invoke(command, [str(word) for word in words])
+def typed(text: str, *more: object) -> Any:
+    return CliRunner().invoke(command, [*text.split(), *map(str, more)])
 
 
 def test_a_table_is_trained_on_in_this_process(tmp_path: Path) -> None:
@@ -40,24 +40,13 @@ def test_a_table_is_trained_on_in_this_process(tmp_path: Path) -> None:
         f"{a},{b},{'AB'[a % 2]},{'yes' if a + b > 9 else 'no'}" for a in range(10) for b in range(10)
     ] * 2
     table.write_text("\n".join(["a,b,site,label", *lines]))
-    words = (
-        "deploy",
-        table,
-        "--label",
-        "label",
-        "--client-column",
-        "site",
-        "--model",
-        "softmax",
-        "--rounds",
-        "6",
-    )
-    done = typed(*words, "--out", tmp_path / "run")
+    words = "deploy --label label --client-column site --model softmax --rounds 6"
+    done = typed(words, table, "--out", tmp_path / "run")
     assert done.exit_code == 0 and "round 6" in done.output and "record in" in done.output, done.output
     assert read_run(tmp_path / "run").summary.rounds == 6  # type: ignore[union-attr]
     scored = typed("predict", tmp_path / "run", table, "--out", tmp_path / "new.csv")
     assert scored.exit_code == 0, scored.output
-    again = typed(*words, "--out", tmp_path / "run", "--json", "--force", "--rounds", "1")
+    again = typed(f"{words} --json --force --rounds 1", table, "--out", tmp_path / "run")
     assert again.exit_code == 0 and again.output.lstrip().startswith("{"), again.output
 
 
@@ -67,16 +56,13 @@ def test_a_run_goes_on(tmp_path: Path) -> None:
 
 
 def test_a_project_is_whole_and_runs(tmp_path: Path) -> None:
-    done = typed(
-        "deploy", "--data", "digits", "--clients", "3", "--model", "softmax", "--write", tmp_path / "mine"
-    )
+    done = typed("deploy --data digits --clients 3 --model softmax --write", tmp_path / "mine")
     assert done.exit_code == 0, done.output
     where = tmp_path / "mine"
     files = {str(path.relative_to(where)) for path in where.rglob("*.*")}
     assert {"pyproject.toml", "README.md", "federation/client_app.py", "federation/server_app.py"} <= files
     assert {f"data/shard-{place}.npz" for place in range(3)} | {"data/server.npz"} <= files
-    words = ("deploy", where, "--rounds", "2", "--run-config", "lr=0.25", "--out", tmp_path / "run")
-    done = typed(*words)
+    done = typed("deploy --rounds 2 --run-config lr=0.25", where, "--out", tmp_path / "run")
     assert done.exit_code == 0, done.output
     rounds = read_run(tmp_path / "run").rounds
     assert len(rounds) == 2 and rounds[0].lr == 0.25 and rounds[-1].metrics["holdout"]["accuracy"] > 0.2
@@ -87,18 +73,11 @@ def test_a_project_is_whole_and_runs(tmp_path: Path) -> None:
 def test_a_run_config_has_every_key_that_the_pages_name(tmp_path: Path) -> None:
     """Flower takes no others: --run-config 'resume=true' ended in "Invalid run configuration"."""
     write_project(tmp_path / "mine", SMALL)
-    config = tomllib.loads((tmp_path / "mine" / "pyproject.toml").read_text())["tool"]["flwr"]["app"][
-        "config"
-    ]
+    project = tomllib.loads((tmp_path / "mine" / "pyproject.toml").read_text())
+    config = project["tool"]["flwr"]["app"]["config"]
     pages = "".join((DOCS / name).read_text() for name in ("flower.md", "protocol.md"))
-    named = set(re.findall(r"--run-config '([a-z-]+)=", pages)) | {
-        "resume",
-        "out",
-        "slowdowns",
-        "step-seconds",
-        "epsilon",
-    }
-    assert named <= {*config} and all(value is not None for value in config.values())
+    named = {*re.findall(r"--run-config '([a-z-]+)=", pages), "resume", "out", "slowdowns", "epsilon"}
+    assert {*named, "step-seconds"} <= {*config} and all(value is not None for value in config.values())
 
 
 WRONG = {
@@ -164,24 +143,22 @@ def test_a_site_is_checked_by_a_round_of_the_user_s_own_app(stock: Path) -> None
     assert "5 replies" in site_check.try_round(stock, {"pull": 1.0, "epsilon": 3.0})
     with pytest.raises(UserError, match="pull"):
         site_check.try_round(stock, {})
-    done = typed("supernode", "--check", stock, "--node-config", "pull=1.0")
+    done = typed("supernode --node-config pull=1.0 --check", stock)
     assert done.exit_code == 0 and "ok  round: 5 replies" in done.output and "ok  versions" in done.output
-    assert typed("supernode", "--check", stock).exit_code == 1
+    assert typed("supernode --check", stock).exit_code == 1
 
 
 def test_the_example_runs(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'amsfl[torch]'")
     config = {"rounds": 2, "clients": 2, "out": str(tmp_path / "run")}
-    rehearse(
-        Path(__file__).parents[2] / "examples" / "flower-app", [{"partition-id": i} for i in range(2)], config
-    )
+    rehearse(DOCS.parent / "examples" / "flower-app", [{"partition-id": i} for i in range(2)], config)
     rounds = read_run(tmp_path / "run").rounds
     assert len(rounds) == 2 and rounds[-1].metrics["holdout"]["accuracy"] > 0.15
     assert rounds[-1].plan["held_loss"] is not None
 
 
 def test_help_says_what_there_is() -> None:
-    text = typed("supernode", "--help").output
+    text = typed("supernode --help").output
     assert all(word in text for word in ("--superlink", "--node-config", "--poll", "--check"))
 
 
