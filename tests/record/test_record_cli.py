@@ -103,7 +103,7 @@ def test_another_layout_is_not_resumed_on_scrambled_weights(call, monkeypatch):
     from amsfl.engines import models
 
     monkeypatch.setattr(models, "flips", lambda count: [False] * count)
-    with pytest.raises(UserError, match="The run began with (layout|first model)"):
+    with pytest.raises(UserError, match=r"The run began with (layout|first model)"):
         amsfl.resume("a", dataset=digits)
 
 
