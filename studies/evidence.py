@@ -161,11 +161,26 @@ class Table:
             logs[row["profile"], row["clock"]][row["label"]].append(np.log(t if t > 0 else -MISSED * t))
         return {key: {name: float(np.mean(v)) for name, v in some.items()} for key, some in logs.items()}
 
-    def faster(self, case: str, ours: Sequence[Json], theirs: Sequence[Json], way: float) -> float:
+    def faster(self, ours: Sequence[Json], theirs: Sequence[Json], way: float) -> float:
         """How many times as fast ours are, each with its best setting in every profile and clock."""
         mine, other = self.times(ours, way), self.times(theirs, way)
         both = mine.keys() & other.keys()
         return float(np.exp(np.mean([min(other[key].values()) - min(mine[key].values()) for key in both])))
+
+    def faster_beforehand(self, ours: Sequence[Json], theirs: Sequence[Json], way: float) -> float:
+        """The same where each one's setting was the best of the other seed's run: as one would choose it."""
+        logs = []
+        for tried, shown in (SEEDS, SEEDS[::-1]):
+            before, after = (
+                [self.times([row for row in rows if row["seed"] == seed], way) for rows in (ours, theirs)]
+                for seed in (tried, shown)
+            )
+            mine, other = (
+                {key: now[key][min(then[key], key=then[key].__getitem__)] for key in now if key in then}
+                for then, now in zip(before, after, strict=True)
+            )
+            logs += [other[key] - mine[key] for key in mine.keys() & other.keys()]
+        return float(np.exp(np.mean(logs)))
 
     def end(self, rows: Sequence[Json]) -> float:
         """Mean accuracy of the last tenth, in points."""
@@ -180,17 +195,25 @@ class Table:
 
 
 def compare(
-    table: Table, title: str, ours: Callable[[str], list[Json]], theirs: Callable[[str], list[Json]]
+    table: Table,
+    title: str,
+    ours: Callable[[str], list[Json]],
+    theirs: Callable[[str], list[Json]],
+    beforehand: bool = False,
 ) -> None:
-    """One line: times as fast, in how many cases, and points at the end."""
+    """One line: times as fast, in how many cases, and points at the end (of the best with hindsight)."""
+
+    def faster(case: str, way: float) -> float:
+        if beforehand:
+            return table.faster_beforehand(ours(case), theirs(case), way)
+        return table.faster(ours(case), theirs(case), way)
+
     cases = [case for case in table.majority if ours(case) and theirs(case)]
     learn = [case for case in cases if table.learnable(case)]
     if not learn:
         return
     levels = table.levels or LATE
-    ratios = np.array(
-        [[table.faster(case, ours(case), theirs(case), way) for way in levels] for case in learn]
-    )
+    ratios = np.array([[faster(case, way) for way in levels] for case in learn])
     ends = np.array([table.best_end(ours(case)) - table.best_end(theirs(case)) for case in cases])
     fast = " / ".join(f"{each:.2f}" for each in np.exp(np.log(ratios).mean(0)))
     ahead = f"{(ratios[:, 0] > 1).sum()} of {len(learn)}"
@@ -225,6 +248,8 @@ def show(folder: Path, levels: Sequence[float] = (), cases: Collection[str] = ()
     amsfl = of("amsfl")
     compare(table, "ten fixed steps, all else equal", amsfl, of("fixed", "10 steps"))
     compare(table, "the best of five fixed numbers of steps, with hindsight", amsfl, of("fixed"))
+    for who in ("fixed", "speed", "fill", "fedcompass"):
+        compare(table, f"`{who}`, its steps chosen on the other seed", amsfl, of(who), beforehand=True)
     for who in ("speed", "fill"):
         compare(table, f"`{who}`, ten steps on average, all else equal", amsfl, of(who, "10 steps"))
         compare(table, f"`{who}`, the best of three, with hindsight", amsfl, of(who))
