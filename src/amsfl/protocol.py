@@ -96,34 +96,37 @@ Weighed = dict[str, Vector]  # by link of the rule: how much each client counts 
 Draw = Callable[[int], Vector]  # so many standard normal numbers
 
 
-class CohortWork(NamedTuple):
-    """What a cohort sent, in its order, and what the server knows of it."""
-
-    uploads: Iterable[Upload]
-    weights: Vector  # shares of all clients' data, in the vectors' own precision
-    steps: Vector  # what each client did, in that precision, too
-    attackers: Attackers = None  # of a simulation
-    private: tuple[Number, Draw] | None = None  # the largest share of all clients, and the server's noise
-    age: Number = 0.0  # moves of the server since this work began, on average
-    history: Vector | None = None  # [n, ...] what the rule remembers of them; None: nothing yet
-    total: Upload | None = None  # the uploads' sum, where an engine has it already
-
-
 def sent_state(method: Method, server: Vector, anchor: Vector) -> Vector:
     """What clients receive of the server state: nothing, or the method's own without an optimizer's."""
     return method.own_state(server, anchor) if method.facts.vectors_down > 1 else server[:0]
 
 
 def settle(
-    federation: Federation, anchor: Vector, server: Vector, cohort: CohortWork
+    federation: Federation,
+    anchor: Vector,
+    server: Vector,
+    weights: Vector,
+    steps: Vector,
+    uploads: Iterable[Upload] = (),
+    *,
+    total: Upload | None = None,
+    attackers: Attackers = None,
+    private: tuple[Number, Draw] | None = None,
+    age: Number = 0.0,
+    history: Vector | None = None,
 ) -> tuple[Vector, Vector, Weighed, Vector | None]:
-    """The next anchor and server state, how much a rule lets each upload count, and what it remembers."""
-    uploads, weights, steps, attackers, private, age, history, total = cohort
+    """The next anchor and server state, how much a rule lets each upload count, and what it remembers.
+
+    `weights` are the cohort's shares of all clients' data, `steps` what each did, `uploads` what it sent, in
+    its order, `total` their sum where an engine has it; `attackers` are a simulation's, `private` is the
+    largest share of all clients and the server's noise, `age` how often the server moved since this work
+    began, on average, and `history` [n, ...] what the rule remembers of them.
+    """
     method, weighed = federation.method, Weighed()
-    if federation.private_clients is not None and private is not None:
+    if total is None and federation.private_clients is not None and private is not None:
         sent = forge(federation.attacks, stack_uploads(uploads, weights), weights, steps, attackers)
         total = federation.private_clients.apply(sent, weights, *private)
-    elif federation.compares_uploads:
+    elif total is None and federation.compares_uploads:
         stacked = stack_uploads(uploads, weights)
         total, weighed, history = combine_uploads(federation, stacked, weights, steps, attackers, history)
     elif total is None:
@@ -193,16 +196,11 @@ def forge(
 
 
 def sum_uploads(uploads: Iterable[Upload], mix: Vector) -> Upload:
-    """sum_i mix_i upload_i, always in the same order.
-
-    One at a time, and nothing is kept of the last one when the next one is read: it may come from disk.
-    """
+    """sum_i mix_i upload_i, always in the same order."""
     total: Upload | None = None
-    following = iter(uploads)
-    for share in mix:
-        scaled = Upload(*(share * part for part in next(following)))
+    for share, (delta, extra, square) in zip(mix, uploads, strict=True):
+        scaled = Upload(share * delta, share * extra, share * square)
         total = scaled if total is None else Upload(*map(iadd, total, scaled))  # our own arrays: in place
-        del scaled
     assert total is not None
     return total
 

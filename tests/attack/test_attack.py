@@ -135,10 +135,11 @@ def test_as_many_may_lie_as_the_rule_doubts():
     best's and its bound, and rows what the cap lets count; where it names none, a fifth is doubted."""
     sound, false = np.linspace(1, 2, 6), np.full(4, 2000.0)
     given, plausible = np.concatenate([sound, false]), readings
-    told, silent = (plausible.believing(combine.make(spec)) for spec in ("trust:4,median", "median"))
-    assert told.rows(given).max() == pytest.approx(plausible.LARGER * 2) and silent.rows(given).max() == 2000
-    assert told.seconds(1 / given).min() == pytest.approx(1 / (plausible.BETTER * 2))
-    gain, fading = told.worth(given, given * 0 + 1)
+    told, silent, capping = map(combine.make, ("trust:4,median", "median", "cap:0.1,trust:4,median"))
+    assert plausible.plausible_rows(given, told).max() == pytest.approx(plausible.LARGER * 2)
+    assert plausible.plausible_rows(given, silent).max() == 2000
+    assert plausible.plausible_seconds(1 / given, 4).min() == pytest.approx(1 / (plausible.BETTER * 2))
+    gain, fading = plausible.plausible_worth(given, given * 0 + 1, 4)
     assert gain.max() == pytest.approx(plausible.BETTER * 2) and (fading > 0).all()
-    capped = plausible.believing(combine.make("cap:0.1,trust:4,median")).rows(given / given.sum())
+    capped = plausible.plausible_rows(given / given.sum(), capping)
     np.testing.assert_allclose(capped, capped[0])

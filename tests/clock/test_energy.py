@@ -39,8 +39,9 @@ def test_accounts_by_hand(sites):
     joules = told["joules"]
     assert joules.per_step.tolist() == [1.5, 6, 3] and (joules.start + joules.upload).tolist() == [16, 4, 32]
     assert joules.of([0], [4]).tolist() == [22] and joules.of([0], [4], came=False).tolist() == [17]
-    spent = clock.spent(told, ([0, 1], [4, 1]), ([0], [4]))
-    assert spent == {"megabytes": 8, "joules": 22 + 10 + 17, "cost": 1.5 + 1}
+    came = {name: each.of([0, 1], [4, 1]).tolist() for name, each in told.items()}
+    assert came == {"megabytes": [3, 3], "joules": [22, 10], "cost": [1.5, 0]}
+    assert told["megabytes"].of([0], [4], came=False).tolist() == [2]
     assert not clock.profile("mild", 3).spends and clock.profile("battery", 7).spends["joules_step"].size == 7
 
 

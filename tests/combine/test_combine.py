@@ -115,11 +115,11 @@ def test_every_sum_of_deltas_takes_a_rule(name):
     steps, weights = np.array([1.0, 5.0, 20.0]), np.array([0.5, 0.3, 0.2])
     sent = [upload(t * np.array([0.3, -0.1, 0.2])) for t in steps]
     server = method.init(anchor)[0]
-    work = protocol.CohortWork(sent, weights, steps)
-    plain, *_ = protocol.settle(Federation(method), anchor, server, work)
+    work = anchor, server, weights, steps, sent
+    plain, *_ = protocol.settle(Federation(method), *work)
     for spec in ("median", "trimmed:1", "clip,krum:1", "cap:0.9"):
         ruled = Federation(method, rule=combine.make(spec))
-        found, *_ = protocol.settle(ruled, anchor, server, work)
+        found, *_ = protocol.settle(ruled, *work)
         np.testing.assert_allclose(found / np.abs(found).max(), plain / np.abs(plain).max(), rtol=1e-6)
 
 

@@ -10,8 +10,7 @@ import amsfl
 from amsfl import methods, sampling
 from amsfl.core import Remark, UserError
 from amsfl.data import load, partition
-from amsfl.engines import client_program, losses, make, metrics, models, task
-from amsfl.engines.contract import Scores
+from amsfl.engines import client_program, losses, make, models, table_scores, task
 from amsfl.engines.jax_engine import JaxEngine, cut, width
 from amsfl.engines.layers import Layer, flips
 from amsfl.engines.loop_engine import NumpyNetwork
@@ -117,7 +116,7 @@ def ends(configs, lanes=None, **options):
         running = begin(setup._replace(engine=engine))
         for _ in together(setup._replace(engine=engine), running):
             pass
-    return [trial.vectors.anchor for trial in running], engine
+    return [trial.anchor for trial in running], engine
 
 
 @pytest.mark.parametrize(
@@ -312,7 +311,7 @@ def test_equal_jobs_have_the_best_of_all_widths(jobs):
 def test_metrics_by_hand():
     """Class 0: 3 of 4 right; class 1: 1 of 2; class 2 absent. F1: 6/(4+4) and 2/(2+2)."""
     table = np.array([[[3, 1, 0], [1, 1, 0], [0, 0, 0]]])
-    found = metrics(Scores(np.array([0.5]), table))[0]
+    found = table_scores(np.array([0.5]), table)[0]
     assert found["accuracy"] == pytest.approx(4 / 6)
     assert found["recall"] == [0.75, 0.5, None]
     assert found["macro_f1"] == pytest.approx((0.75 + 0.5) / 2)
@@ -329,9 +328,8 @@ def test_evaluation_against_numpy(digits, engine):
         weight, bias = swap_layout(job_.unravel(flat))[0]
         logits = x @ np.asarray(weight) + np.asarray(bias)
         likely = logits - np.log(np.exp(logits).sum(1, keepdims=True))
-        assert scores.loss[index] == pytest.approx(-likely[np.arange(len(y)), y].mean())
-        assert metrics(scores)[index]["accuracy"] == pytest.approx((logits.argmax(1) == y).mean())
-        assert scores.confusion[index].sum() == len(y)
+        assert scores[index]["loss"] == pytest.approx(-likely[np.arange(len(y)), y].mean())
+        assert scores[index]["accuracy"] == pytest.approx((logits.argmax(1) == y).mean())
 
 
 def test_client_state_that_does_not_fit_is_an_error(digits, monkeypatch):
@@ -388,7 +386,7 @@ def test_dense_gradients_against_plain_products(sizes):
 def test_rows_are_held_once(digits):
     """A CPU's jax takes the task's own memory; a copy would double what the data need."""
     engine = JaxEngine(job(digits), methods.Federation(methods.make("fedavg")), BATCH)
-    (part,) = engine.rows[0].x.addressable_shards
+    (part,) = engine.rows[0][0].addressable_shards
     assert part.data.unsafe_buffer_pointer() == engine.task.x.ctypes.data
 
 

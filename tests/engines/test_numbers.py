@@ -8,7 +8,7 @@ from federation_small import SMALL, own_data
 from amsfl import methods
 from amsfl.data import partition
 from amsfl.engines import memory, models, task
-from amsfl.engines.client_program import ClientResult
+from amsfl.engines.contract import Results
 from amsfl.engines.jax_engine import as_arguments
 from amsfl.methods import Method
 from amsfl.settings.custom import CustomParts
@@ -87,7 +87,7 @@ def test_products_are_as_the_run_says_in_every_thread(name, products):
 
     def program(*_):
         seen.append(jax.config.jax_default_matmul_precision)
-        return [np.zeros(0)] * len(ClientResult._fields)
+        return [np.zeros(0)] * len(Results._fields)
 
     with precision(make_config({"precision": name})):
         parts = assemble([make_config(SMALL | {"engine": "jax", "clients": 3})], CustomParts(own_data()))

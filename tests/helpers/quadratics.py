@@ -60,8 +60,7 @@ def drive(
                 local = protocol.local_step(method, local, clients.grad(i, local.x))
             upload, states[i], _ = protocol.finish(method, local, count)
             uploads.append(upload)
-        work = protocol.CohortWork(uploads, clients.weights[cohort], t)
-        x, server = protocol.settle(Federation(method), x, server, work)[:2]
+        x, server = protocol.settle(Federation(method), x, server, clients.weights[cohort], t, uploads)[:2]
     return x, server, states
 
 

@@ -8,7 +8,16 @@ import pytest
 from amsfl import clock, combine, methods, planning
 from amsfl.core import Reading, UserError, Verdict
 from amsfl.core.algorithm import NUMBERS
-from amsfl.planning.planner import Decision, PlannerMemory, decide, learn, planner_context, policy_of, start
+from amsfl.planning.planner import (
+    Decision,
+    PlannerMemory,
+    decide,
+    learn,
+    learns,
+    planner_context,
+    policy_of,
+    start,
+)
 from amsfl.simulation import make_config
 
 WEIGHTS = np.array([0.4, 0.1, 0.2, 0.2, 0.1])
@@ -26,11 +35,11 @@ def reading(size: int = 5, seed: int = 0) -> Reading:
     return Reading(ones, square, -0.3 * square, 0.3 * square, held, ones, 0.01 * square, along)
 
 
-def context_of(rule="", weights=WEIGHTS, rows=np.inf, **settings):
+def context_of(rule="", weights=WEIGHTS, rows=np.inf, costs=COSTS, **settings):
     config = make_config(settings)
     method = methods.make(config.method, config.options)
     policy = policy_of(config, method)
-    return planner_context(config, method, policy, weights, rows, rule=combine.make(rule))
+    return planner_context(config, method, policy, weights, costs, rows, rule=combine.make(rule))
 
 
 def after(rounds: int, cohort=ALL, **settings):
@@ -38,9 +47,9 @@ def after(rounds: int, cohort=ALL, **settings):
     context = context_of(**settings)
     memory = start(context)
     for number in range(rounds):
-        decision = decide(context, memory, number, cohort, COSTS)
+        decision = decide(context, memory, number, cohort)
         memory = learn(context, memory, cohort, decision, reading(len(cohort), number))
-    return context, memory, decide(context, memory, rounds, cohort, COSTS)
+    return context, memory, decide(context, memory, rounds, cohort)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +76,7 @@ def test_every_policy_plans_and_its_memory_survives_json(policy, kind):
     cohort = np.array([0, 2, 3])
     context, memory, decision = after(3, cohort, policy=policy, clock=kind, seconds=50.0)
     back = PlannerMemory.load(json.loads(json.dumps(memory.dump(), allow_nan=False)))
-    again = decide(context, back, 3, cohort, COSTS)
+    again = decide(context, back, 3, cohort)
     np.testing.assert_array_equal(again.steps, decision.steps)
     assert (again.lr, again.predicted_seconds) == (decision.lr, decision.predicted_seconds)
     assert decision.steps.shape == (3,) and decision.steps.dtype.kind == "i" and decision.steps.min() >= 1
@@ -109,11 +118,11 @@ def test_the_rate_cools_to_a_tenth_over_the_run():
     """1 - r/R by rounds; by seconds, those that its plans took; whichever is further."""
     context = context_of(method="amsfl", rounds=20)
     memory = start(context)
-    rates = [decide(context, memory, r, ALL, COSTS).lr for r in (0, 5, 10, 18, 19, 30)]
+    rates = [decide(context, memory, r, ALL).lr for r in (0, 5, 10, 18, 19, 30)]
     assert rates == pytest.approx([0.5, 0.375, 0.25, 0.05, 0.05, 0.05])
     timed = context_of(method="amsfl", rounds=20, seconds=100.0)
     half = start(timed)._replace(planned_seconds=50.0)
-    assert decide(timed, half, 5, ALL, COSTS).lr == pytest.approx(0.25)
+    assert decide(timed, half, 5, ALL).lr == pytest.approx(0.25)
     decayed = after(3, method="amsfl-steps", lr=0.4, lr_decay=0.5)[2]
     assert decayed.lr == pytest.approx(0.05)  # no cooling but the user's own
 
@@ -135,8 +144,7 @@ def test_learning_adds_up_seconds_and_follows_the_judge():
     assert (broken.lr, broken.judge.verdict) == (0.125, Verdict.BACK)
     np.testing.assert_array_equal(broken.estimates.gain, first.estimates.gain)
     fedavg = context_of(method="fedavg")
-    nothing = start(fedavg)
-    assert learn(fedavg, nothing, ALL, done, reading()) is nothing
+    assert learns(context.method, context.policy) and not learns(fedavg.method, fedavg.policy)
 
 
 def test_a_client_that_counts_more_and_costs_less_gets_more():
@@ -149,20 +157,19 @@ def test_a_client_that_counts_more_and_costs_less_gets_more():
 @pytest.mark.parametrize(("passes", "most"), [(1.0, [7, 1, 64]), (0.5, [4, 1, 64]), (0.1, [1, 1, 64])])
 def test_passes_over_rows_limit_planned_steps(passes, most):
     """2 passes over 100 rows in batches of 32 are 6.25 steps, begun ones counted; 1 at least, 64 at most."""
-    context = context_of(
-        weights=np.full(3, 1 / 3), rows=np.array([100, 5, 100_000]), method="amsfl", batch=32
-    )
+    third = np.full(3, 1 / 3)
+    context = context_of("", third, np.array([100, 5, 100_000]), DEAR, method="amsfl", batch=32)
     memory = start(context)
     memory = memory._replace(judge=memory.judge._replace(passes=passes))
-    assert decide(context, memory, 0, np.arange(3), DEAR).steps.tolist() == most
-    told = context_of(weights=np.full(3, 1 / 3), rows=5, method="amsfl", policy="fixed")
-    assert decide(told, start(told), 0, np.arange(3), DEAR).steps.tolist() == [20] * 3
+    assert decide(context, memory, 0, np.arange(3)).steps.tolist() == most
+    told = context_of("", third, 5, DEAR, method="amsfl", policy="fixed")
+    assert decide(told, start(told), 0, np.arange(3)).steps.tolist() == [20] * 3
 
 
 def test_privacy_limits_steps_and_passes_do_not():
     """Noise keeps everybody from learning rows by heart; what epsilon allows is a promise."""
-    context = context_of(weights=np.full(3, 1 / 3), rows=5, method="amsfl")
-    decision = decide(context, start(context), 0, np.arange(3), DEAR, np.array([1, 30, 1000]))
+    context = context_of("", np.full(3, 1 / 3), 5, DEAR, method="amsfl")
+    decision = decide(context, start(context), 0, np.arange(3), np.array([1, 30, 1000]))
     assert decision.steps.tolist() == [1, 30, 64] and decision.explain["why"] == ["epsilon", "epsilon", "cap"]
 
 
@@ -171,10 +178,10 @@ def test_under_a_rule_nobody_is_planned_half_as_many_again_as_the_mean():
     size, costs = 8, clock.Costs(np.full(8, 0.01), np.full(8, 0.05))
     shares = {}
     for rule in ("", "median"):
-        context = context_of(rule, np.full(size, 1 / size), method="amsfl", clock="sum")
+        context = context_of(rule, np.full(size, 1 / size), costs=costs, method="amsfl", clock="sum")
         memory = start(context)
         gain = np.ones(size) + 1e3 * (np.arange(size) == 0)
         memory = memory._replace(estimates=planning.Estimates(gain, np.ones(size)))
-        steps = decide(context, memory, 0, np.arange(size), costs).steps
+        steps = decide(context, memory, 0, np.arange(size)).steps
         shares[rule] = steps[0] / steps.mean()
     assert shares[""] > 3 and shares["median"] <= 1.5

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from amsfl.core import Reading
 from amsfl.planning.readings import (
     Estimates,
-    Means,
     gain_and_fading,
     gain_and_kept,
     new_estimates,
@@ -102,9 +101,9 @@ def test_a_negative_gain_is_remembered_and_planned_as_nothing_but_the_base():
 def test_the_constants_of_algorithm_1_are_means_of_what_was_read():
     """||g|| = 2; ||h - g||/||d|| = 3 and, of who did not move, nothing; 2/(4 * 5 * 0.1) = 1."""
     read = both(diff_sq=[9, 9], delta_sq=[1, 0])
-    assert new_means(Means(), HALF, FIVE, 0.1, read) == pytest.approx(Means(2.0, 3.0, 1.0))
+    assert new_means((None,) * 3, HALF, FIVE, 0.1, read) == pytest.approx((2.0, 3.0, 1.0))
     nothing = both(grad_sq=[0, 0], grad_diff=[0, 0])
-    assert new_means(Means(2.0, None, 1.0), HALF, FIVE, 0.1, nothing) == Means(2.0, None, 1.0)
+    assert new_means((2.0, None, 1.0), HALF, FIVE, 0.1, nothing) == (2.0, None, 1.0)
 
 
 @given(

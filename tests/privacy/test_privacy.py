@@ -94,9 +94,7 @@ def test_rows_are_found_in_turns_and_none_is_lost():
     thresholds = jnp.asarray(sampling.digits(40, 300))
     found, begin, turn = [], jnp.int32(0), 0
     while begin < 300:
-        place, begin = private_gradients.next_rows(
-            private_gradients.RowDraw(key, 2, thresholds), turn, begin, 16, 500
-        )
+        place, begin = private_gradients.next_rows(key, 2, thresholds, turn, begin, 16, 500)
         found += np.asarray(place)[np.asarray(place) < 300].tolist()
         turn += 1
     assert turn > 2 and found == chosen(tuple(map(np.uint32, (3, 5))), 2, 40, 300).tolist()

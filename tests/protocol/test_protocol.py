@@ -192,7 +192,7 @@ def test_a_rule_sees_what_would_be_averaged():
         method = methods.make(name)
         server = method.init(anchor)[0]
         plain, ruled = (
-            protocol.settle(federation, anchor, server, protocol.CohortWork(uploads, weights, steps))
+            protocol.settle(federation, anchor, server, weights, steps, uploads)
             for federation in (Federation(method), Federation(method, rule=nothing))
         )
         np.testing.assert_allclose(ruled[0], plain[0], rtol=1e-12)

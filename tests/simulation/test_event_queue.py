@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 import amsfl
 from amsfl import clock, methods, planning
 from amsfl.clock import round_end
-from amsfl.core import Reading, Upload, UserError
+from amsfl.core import Upload, UserError
 from amsfl.engines import Models, Results, Work
 from amsfl.settings.custom import CustomParts
 from amsfl.simulation import make_config
 from amsfl.simulation.components import precision
-from amsfl.simulation.plan_round import TrialPlan
+from amsfl.simulation.plan_round import Round
 from amsfl.simulation.rounds import begin, begin_round, end_round
 from amsfl.simulation.setup import assemble
 from amsfl.simulation.trial import JOB, EventQueue, next_move
@@ -66,10 +66,8 @@ def course(text, seconds, moves, late="stale"):
     queue, now, found = EventQueue(), 0.0, []
     end = round_end(text)._replace(late=late)
     for version in range(moves):
-        move = lap(queue, version, end, seconds, now)
-        now = move.seconds
-        ages = (version - move.jobs["version"]).tolist()
-        found.append((now, move.jobs["client"].tolist(), ages))
+        jobs, _, now = lap(queue, version, end, seconds, now)
+        found.append((now, jobs["client"].tolist(), (version - jobs["version"]).tolist()))
     return found, queue
 
 
@@ -211,18 +209,19 @@ def settled(method, deltas, ages, starts, anchor, weights):
     parts = assemble([make_config(COMMON | {"method": method})], CustomParts(dataset=DATA))
     parts = parts._replace(weights=np.array([weights]))
     (trial,) = begin(parts)
-    trial.vectors = trial.vectors._replace(anchor=anchor)
+    trial.anchor = anchor
     jobs = np.zeros(len(deltas), JOB)
     jobs["client"], jobs["steps"], jobs["version"] = np.arange(len(deltas)), 3, 10 - np.array(ages)
     for start, version in zip(starts, jobs["version"].tolist(), strict=True):
         trial.queue.models[version] = Models(start, start[:0], start)
-    plan = TrialPlan(jobs, jobs[:0], None, {}, 0.0, 10)
-    (work,) = begin_round(parts, trial, plan)
+    parts = parts._replace(whole_rounds=[False])
+    this = Round(jobs, jobs[:0], None, None, {}, 0.0, 10)
+    (work,) = begin_round(parts, trial, this)
     deltas = np.array(deltas)
     sent = Upload(deltas, deltas[:, :0], (deltas**2).sum(1))
-    zeros = Reading(*np.zeros((len(Reading._fields), len(deltas))))
-    end_round(parts, trial, plan, [(work, Results(sent, work.state, work.memory, zeros))])
-    return trial.vectors.anchor
+    nothing = np.zeros((len(deltas), 0))
+    end_round(parts, trial, this, [work], [Results(sent, work.state, work.memory, nothing)])
+    return trial.anchor
 
 
 def test_fedasync_and_fedbuff_by_hand():

@@ -15,7 +15,6 @@ from amsfl.clock.profile import (
     read_profile,
     read_sites,
     round_seconds,
-    spent,
 )
 from amsfl.clock.round_end import ROUND_ENDS, RoundEnd, round_end, staleness
 
@@ -38,6 +37,5 @@ __all__ = [
     "read_sites",
     "round_end",
     "round_seconds",
-    "spent",
     "staleness",
 ]

@@ -394,13 +394,3 @@ def check_clock(name: str) -> str:
     if name not in CLOCKS:
         raise UserError(f"Unknown clock {name!r}{nearest(name, CLOCKS)}.")
     return name
-
-
-def spent(
-    by_name: Mapping[str, Account], used: tuple[Ints, Ints], lost: tuple[Ints, Ints]
-) -> dict[str, float]:
-    """What a round spent, by name: of clients whose work arrived, and of those whose work was lost."""
-    wasted = {
-        name: each.of(*lost, came=False).sum() if len(lost[0]) else 0.0 for name, each in by_name.items()
-    }
-    return {name: float(each.of(*used).sum() + wasted[name]) for name, each in by_name.items()}

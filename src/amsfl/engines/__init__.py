@@ -2,7 +2,7 @@
 
 from amsfl.core import UserError, nearest
 from amsfl.engines import devices
-from amsfl.engines.contract import Engine, Errors, Models, Results, Scores, Work, metrics
+from amsfl.engines.contract import Engine, Models, Results, Work, number_scores, table_scores
 from amsfl.engines.task import Task
 from amsfl.methods import Federation
 
@@ -50,13 +50,12 @@ def by_size(task: Task, federation: Federation, steps: float, scored: float, bat
 __all__ = [
     "ENGINES",
     "Engine",
-    "Errors",
     "Models",
     "Results",
-    "Scores",
     "Task",
     "Work",
     "by_size",
     "make",
-    "metrics",
+    "number_scores",
+    "table_scores",
 ]

@@ -5,7 +5,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from amsfl.core import Reading, Upload
+from amsfl.core import Upload
 from amsfl.core.records import Array, Json
 from amsfl.engines.devices import on_cpu
 from amsfl.engines.models import is_dense, tensors
@@ -18,34 +18,18 @@ RowScorer = Callable[[Array], Array]  # models [m, dim] -> [m, rows]
 Forward = Callable[[Array, str | None], Array]  # parameters [dim], split -> [rows, classes]
 
 
-class Errors(NamedTuple):
-    """Of predicted numbers, in the user's own units."""
-
-    absolute: Array  # [models] mean |error|
-    squared: Array  # [models] mean error^2
-    spread: float  # of the split's own values about their mean, squared
-
-
-class Scores(NamedTuple):
-    loss: Array  # [models] the mean over rows, classes unweighted, numbers standardised
-    confusion: Array  # int [models, classes, classes] true class by predicted class
-    errors: Errors | None = None  # of numbers, which have no confusion
-
-
-def metrics(scores: Scores) -> list[Json]:
-    """Of every model accuracy, loss and macro-F1, precision, recall and F1 by class; R² and errors of others.
+def table_scores(losses: Array, tables: Array) -> list[Json]:
+    """Of every model accuracy, loss and macro-F1, precision, recall and F1 by class; `tables` are
+    its rows by true class and predicted class.
 
     A class with no rows in the split has recall and F1 None and stays out of the mean F1; one that is never
     predicted has no precision.
     """
-    losses = np.asarray(scores.loss).tolist()
-    if scores.errors is not None:
-        return [_errors(scores.errors, index) | {"loss": loss} for index, loss in enumerate(losses)]
-    table = np.asarray(scores.confusion, np.int64)
-    return class_metrics(np.diagonal(table, axis1=-2, axis2=-1), table.sum(-1), table.sum(-2), losses)
+    hits = np.diagonal(tables, axis1=-2, axis2=-1)
+    return class_scores(hits, tables.sum(-1), tables.sum(-2), losses.tolist())
 
 
-def class_metrics(hits: Array, true: Array, guessed: Array, losses: Sequence[float]) -> list[Json]:
+def class_scores(hits: Array, true: Array, guessed: Array, losses: Sequence[float]) -> list[Json]:
     """From each model's rows by class [models, classes]: predicted right, of the class, predicted as it."""
     present = true > 0
     f1 = 2 * hits / np.maximum(true + guessed, 1)
@@ -68,22 +52,22 @@ def _known(values: Array, present: Array) -> list[list[float | None]]:
     return list(numbers.tolist())
 
 
-def _errors(errors: Errors, index: int) -> Json:
-    """None where a number does not exist: R² of values that are all the same, anything of a lost model."""
-    absolute, squared = float(errors.absolute[index]), float(errors.squared[index])
-    with np.errstate(over="ignore", invalid="ignore"):
-        values = {
-            "r2": 1 - squared / errors.spread if errors.spread else np.nan,
-            "mae": absolute,
-            "rmse": squared**0.5,
-        }
-    return {name: float(value) if np.isfinite(value) else None for name, value in values.items()}
+def number_scores(
+    losses: Array, absolute: Array, squared: Array, spread: float, unit: float = 1.0
+) -> list[Json]:
+    """Of every model R² and mean errors in the user's own `unit`, from those of standardised numbers and the
+    square of their spread about the mean.
 
-
-def errors(task: Task, split: str, absolute: Array, squared: Array) -> Errors:
-    """Mean errors of standardised numbers in the user's own units."""
-    spread = float(np.var(np.asarray(task.evals[split][1], np.float64)))
-    return Errors(absolute * task.unit, squared * task.unit**2, spread * task.unit**2)
+    None where a number does not exist: R² of values that are all the same, anything of a lost model.
+    """
+    found, wide = [], spread * unit**2
+    for loss, off, off_sq in zip(losses.tolist(), absolute * unit, squared * unit**2, strict=True):
+        with np.errstate(over="ignore", invalid="ignore"):
+            r2 = 1 - float(off_sq) / wide if wide else np.nan
+            values = {"r2": r2, "mae": float(off), "rmse": float(off_sq) ** 0.5}
+        scores = {name: float(value) if np.isfinite(value) else None for name, value in values.items()}
+        found.append(scores | {"loss": loss})
+    return found
 
 
 def outputs(task: Task) -> Forward:
@@ -142,7 +126,7 @@ class Results(NamedTuple):
     uploads: Upload  # their sum by `shares`, or [jobs, ...]
     state: Array  # [jobs, ...]
     memory: Array
-    readings: Reading  # each field [jobs]; zeros when not taken
+    readings: Array  # [jobs, fields of a Reading]; no fields when not taken
 
 
 class Engine(Protocol):
@@ -152,10 +136,5 @@ class Engine(Protocol):
     def work(self, asked: Sequence[Work]) -> list[Results]:
         """What clients do in a round, of as many trials as ask: each as it would come out alone."""
 
-    def evaluate(self, models: Array, split: str) -> Scores:
+    def evaluate(self, models: Array, split: str) -> list[Json]:
         """Scores of [models, dim] parameter vectors."""
-
-
-def as_readings(fields: Array) -> Reading:
-    """Of [jobs, fields]; zeros where none were taken."""
-    return Reading(*(fields.T if fields.size else np.zeros((len(Reading._fields), len(fields)))))

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from amsfl.core.records import Array, Tree
-from amsfl.engines.contract import BLOCK, Forward, RowScorer, Scores, errors, score_rows
+from amsfl.core.records import Array, Json, Tree
+from amsfl.engines.contract import BLOCK, Forward, RowScorer, number_scores, score_rows, table_scores
 from amsfl.engines.devices import jit_small
 from amsfl.engines.memory import intermediate_bytes, room_for
 from amsfl.engines.task import Task
@@ -22,8 +22,8 @@ BESIDE = 64  # models at once on a GPU; on a CPU they take turns
 ROWS = 1024  # of the hold-out, at most, to score coalitions of clients by
 
 
-def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], Scores]:
-    """evaluate(models [m, dim], split) -> Scores; one program for all splits and any number of models."""
+def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], list[Json]]:
+    """evaluate(models [m, dim], split) -> scores; one program for all splits and any number of models."""
     rows = max(len(y) for _, y in task.evals.values())
     size = min(BLOCK, max(-(-rows // PARTS), SMALL), rows)
     beside = 1
@@ -58,7 +58,7 @@ def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], Scores]:
         parts = [tuple(each[at : at + size] for each in (x, y, mask)) for at in range(0, len(y), size)]
         return [jax.device_put(tuple(_filled(each, size) for each in part)) for part in parts]
 
-    def evaluate(models: Array, split: str) -> Scores:
+    def evaluate(models: Array, split: str) -> list[Json]:
         groups = [_filled(models[at : at + beside], beside) for at in range(0, len(models), beside)]
         calls = [(group, *part) for group in groups for part in blocks(split)]
         wide = bool(jax.config.read("jax_enable_x64"))
@@ -73,11 +73,11 @@ def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], Scores]:
         sums, tables = (np.stack(part).reshape(shape) for part in zip(*found, strict=True))
         rows = np.moveaxis(sums, 1, 3).reshape(-1, sums.shape[3], sums.shape[1])
         # exactly, so that how rows are cut rounds nothing
-        exact = np.array([[math.fsum(column) for column in row] for row in rows[:count]])
+        exact = np.array([[*map(math.fsum, row)] for row in rows[:count]])
         mean = exact / len(task.evals[split][1])
         if not task.classes:
-            return Scores(mean[:, 0], np.zeros((count, 0), int), errors(task, split, *mean[:, 1:].T))
-        return Scores(mean[:, 0], tables.sum(1).reshape(-1, task.classes, task.classes)[:count])
+            return number_scores(*mean.T, task.spread(split), task.unit)  # type: ignore[call-arg]
+        return table_scores(mean[:, 0], tables.sum(1).reshape(-1, task.classes, task.classes)[:count])
 
     return evaluate
 

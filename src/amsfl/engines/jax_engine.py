@@ -6,11 +6,11 @@ whether it runs alone or among others. So on a CPU waves are cut within a trial,
 in one order: neither cores nor the trials beside it change a bit. A GPU takes all jobs that it has room for.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,16 +19,8 @@ import numpy as np
 from amsfl.core import Upload
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import client_program, devices, private_gradients
-from amsfl.engines.client_program import (
-    ClientJob,
-    ClientResult,
-    DeviceRows,
-    JobStart,
-    JobTable,
-    columns,
-    job_tables,
-)
-from amsfl.engines.contract import Models, Results, Work, as_readings
+from amsfl.engines.client_program import BEGIN, SHARE, STEPS, ClientJob, Rows, Table, job_tables
+from amsfl.engines.contract import Models, Results, Work
 from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.memory import check_fits, lane_bytes, room_for
@@ -44,11 +36,7 @@ HARDLY = 0.1  # of a step: calls that are not worth lanes to share them
 SURELY = 1.2  # times as long as one by one: jobs too unequal to share a wave
 
 
-class Wave(NamedTuple):
-    """Jobs of one call."""
-
-    jobs: Array  # int [lanes] among all that are asked for, the longest first; -1: an empty place
-    of: Array  # int [sums] whose sums these are: places among the works asked for
+Wave = tuple[Array, list[int]]  # jobs among all that are asked for, -1: an empty place; whose sums they are
 
 
 class JaxEngine:
@@ -75,7 +63,7 @@ class JaxEngine:
             self.lanes = width(-(-(cohort or clients) // CORES), self.overhead, widest)
         else:
             self.lanes = room_for(lane_bytes(task, federation, batch), LANES)
-        rows = DeviceRows(task.x, task.y, task.shards.order)
+        rows = task.x, task.y, task.shards.order
         self.rows = [jax.device_put(rows, device) for device in self.devices]
         as_arguments(federation.method)
         self.method: Method = jax.tree.map(partial(np.asarray, dtype=task.dtype), federation.method)
@@ -88,49 +76,51 @@ class JaxEngine:
 
     def work(self, asked: Sequence[Work]) -> list[Results]:
         """Whose uploads are wanted one by one is computed apart from those who want a sum."""
-        results: list[Any] = [None] * len(asked)
+        found = dict[int, Results]()
         for one_by_one in (False, True):
-            places = [nth for nth, work in enumerate(asked) if (work.shares is None) == one_by_one]
-            if places:
-                for nth, own in zip(places, self._alike([asked[nth] for nth in places]), strict=True):
-                    results[nth] = own
-        return results
+            some = [work for work in asked if (work.shares is None) == one_by_one]
+            if some:
+                waves, table, ends = (
+                    self._waves(some),
+                    self._tables(some),
+                    np.cumsum([len(w.client) for w in some]),
+                )
+                calls = [self._call(some, ends, table, nth, wave) for nth, wave in enumerate(waves)]
+                found |= collect(some, ends, waves, self._run(calls))
+        return [found[work.trial] for work in asked]
 
-    def _alike(self, asked: Sequence[Work]) -> list[Results]:
-        table = self._tables(asked)
-        ends = np.cumsum([len(work.client) for work in asked])
-        if self.cpu:
-            waves = [
-                Wave(np.where(jobs < 0, -1, jobs + end - len(work.client)), np.array([place]))
-                for place, (work, end) in enumerate(zip(asked, ends.tolist(), strict=True))
-                for jobs in cut(work.steps, self.lanes, self.overhead)
-            ]
-        else:
-            waves = side_by_side(asked, self.lanes, len(self.devices))
-        calls = [self._call(asked, ends, table, nth, wave) for nth, wave in enumerate(waves)]
-        return collect(asked, ends, waves, self._run(calls))  # type: ignore[arg-type]
+    def _waves(self, asked: Sequence[Work]) -> list[Wave]:
+        if not self.cpu:
+            return side_by_side(asked, self.lanes, len(self.devices))
+        waves, begin = list[Wave](), 0
+        for place, work in enumerate(asked):
+            for jobs in cut(work.steps, self.lanes, self.overhead):
+                waves.append((np.where(jobs < 0, -1, jobs + begin), [place]))
+            begin += len(work.client)
+        return waves
 
     def _call(
-        self, asked: Sequence[Work], ends: Array, table: JobTable, nth: int, wave: Wave
-    ) -> tuple[Hashable, tuple[Tree, ...]]:
+        self, asked: Sequence[Work], ends: Array, table: Table, nth: int, wave: Wave
+    ) -> tuple[tuple[Hashable, ...], tuple[Tree, ...]]:
         """What a wave's program is called with, behind what tells its shapes from others'."""
-        used, place = wave.jobs >= 0, np.maximum(wave.jobs, 0)
-        own = JobTable(*(part[place] for part in table))
+        jobs, of = wave
+        used, place = jobs >= 0, np.maximum(jobs, 0)
+        integers, floats, _ = own = table[0][place], table[1][place], table[2][place]
         if not used.all():
-            own.integers[~used, 4], own.floats[~used, 2] = 0, 0
-        one_by_one, lanes = asked[wave.of[0]].shares is None, len(place)
-        if len(wave.of) == 1:
-            work = asked[wave.of[0]]
-            mine = np.where(used, place - (ends[wave.of[0]] - len(work.client)), 0)
+            integers[~used, STEPS], floats[~used, SHARE] = 0, 0
+        one_by_one, lanes = asked[of[0]].shares is None, len(place)
+        if len(of) == 1:
+            work = asked[of[0]]
+            mine = np.where(used, place - (ends[of[0]] - len(work.client)), 0)
             models, state, memory = work.models, work.state[mine], work.memory[mine]
             if 1 < len(models.anchor) != lanes:  # one program for one model, and one for many
                 models = Models(*(part[work.begin[mine]] for part in models))
-                own.integers[:, 5] = np.arange(lanes)
+                integers[:, BEGIN] = np.arange(lanes)
             sums = np.where(used, np.arange(lanes), -1)[None].astype(np.int32)
         else:
             owner = np.searchsorted(ends, place, "right")
-            models, shift = join_models([asked[of].models for of in wave.of])
-            own.integers[:, 5] += shift[np.searchsorted(wave.of, owner)]
+            models, shift = join_models([asked[trial].models for trial in of])
+            integers[:, BEGIN] += shift[np.searchsorted(of, owner)]
             state, memory = (
                 np.concatenate([getattr(work, name) for work in asked])[place] for name in ("state", "memory")
             )
@@ -139,37 +129,33 @@ class JaxEngine:
         shapes = one_by_one, device, lanes, len(models.anchor), sums.shape
         return shapes, (self.method, self.rows[device], models, state, memory, own, sums)
 
-    def _run(self, calls: Sequence[tuple[tuple[Any, ...], tuple[Tree, ...]]]) -> list[ClientResult]:
+    def _run(self, calls: Sequence[tuple[tuple[Any, ...], tuple[Tree, ...]]]) -> list[Results]:
         """All calls, as many at once as there are workers; what was never compiled runs by itself first."""
         results: list[Any] = [None] * len(calls)
+        wide = bool(jax.config.read("jax_enable_x64"))
+        products = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]  # made at run time
 
-        def run(nth: int) -> None:
-            (one_by_one, *_), arguments = calls[nth]
-            results[nth] = ClientResult(*self._programs[one_by_one](*arguments))
+        def run(queue: Iterable[int]) -> None:
+            with jax.enable_x64(wide), jax.default_matmul_precision(products):  # which jax keeps by thread
+                for nth in queue:  # whoever is free takes the next
+                    (one_by_one, *_), arguments = calls[nth]
+                    results[nth] = self._programs[one_by_one](*arguments)
 
         ready = []
         for nth, (shapes, _) in enumerate(calls):
             if shapes in self._compiled:
                 ready.append(nth)
             else:
-                run(nth)
+                run([nth])
                 self._compiled.add(shapes)
-        side_by_side = min(self.workers, len(ready))
         queue = iter(ready)
-        wide = bool(jax.config.read("jax_enable_x64"))
-        products = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]  # made at run time
-
-        def work() -> None:
-            with jax.enable_x64(wide), jax.default_matmul_precision(products):  # which jax keeps by thread
-                for nth in queue:  # whoever is free takes the next
-                    run(nth)
-
-        others = [self._pool.submit(work) for _ in range(side_by_side - 1)]
-        for nth in queue:
-            run(nth)
+        others = [self._pool.submit(run, queue) for _ in range(min(self.workers, len(ready)) - 1)]
+        run(queue)
         for other in others:
             other.result()
-        return [jax.tree.map(np.asarray, each) for each in results]
+        for nth, each in enumerate(results):
+            results[nth] = Results(*jax.tree.map(np.asarray, tuple(each)))
+        return results
 
 
 @cache
@@ -187,8 +173,8 @@ def as_arguments(method: Any) -> None:
 
 
 def wave_program(task: Task, federation: Federation, batch: int, readings: bool, one_by_one: bool) -> Program:
-    """wave(method, rows, models, state, memory, jobs, sums) -> a ClientResult, [lanes, ...]; uploads are
-    sums of `sums` [sums, lanes at most] unless they are wanted one by one.
+    """wave(method, rows, models, state, memory, table, sums) -> Results, [lanes, ...]; uploads are sums of
+    `sums` [sums, lanes at most] unless they are wanted one by one.
 
     The method's numbers are arguments, so that another mu is not another program.
     """
@@ -197,31 +183,23 @@ def wave_program(task: Task, federation: Federation, batch: int, readings: bool,
         private = private_gradients.gradient(task, federation.private_rows, batch)
 
     def wave(
-        method: Method,
-        rows: DeviceRows,
-        models: Models,
-        state: Array,
-        memory: Array,
-        jobs: JobTable,
-        sums: Array,
-    ) -> ClientResult:
+        method: Method, rows: Rows, models: Models, state: Array, memory: Array, table: Table, sums: Array
+    ) -> Results:
         client = client_program.program(task, federation._replace(method=method), batch, readings, private)
-        integers, floats, chance = columns(jobs)
-        longest = integers.steps.max()
+        jobs, share = client_program.jobs_of(table, state, memory)
+        longest = jobs.steps.max()
 
-        def one(state: Array, memory: Array, job: tuple[Any, Any, Array]) -> ClientResult:
-            of = job[0].begin
-            start = JobStart(*(part[0] if len(part) == 1 else part[of] for part in models), state, memory)  # type: ignore[call-arg]
-            return client(ClientJob(start, *job, rows), longest)
+        def one(job: ClientJob) -> Results:
+            own = Models(*(part[0] if len(part) == 1 else part[job.begin] for part in models))
+            return client(job, own, rows, longest)
 
-        def whole() -> ClientResult:
-            each = state, memory, (integers, floats, chance)
+        def whole() -> Results:
             if len(state) == 1:  # its loop ends by itself, with no lane to mask
-                alone = one(*jax.tree.map(lambda part: part[0], each))
+                alone = one(jax.tree.map(lambda part: part[0], jobs))
                 done = jax.tree.map(lambda part: part[None], alone)
             else:
-                done = jax.vmap(one)(*each)
-            return done if one_by_one else done._replace(upload=summed(done.upload, floats.share, sums))  # type: ignore[no-any-return]
+                done = jax.vmap(one)(jobs)
+            return done if one_by_one else done._replace(uploads=summed(done.uploads, share, sums))  # type: ignore[no-any-return]
 
         # In a loop that runs once, which the compiler does not know: what stands outside of any loop XLA's
         # CPU runtime hands to a pool of threads, which compete with the workers for the cores
@@ -268,13 +246,9 @@ def side_by_side(asked: Sequence[Work], most: int, devices_: int) -> list[Wave]:
     owner = np.repeat(np.arange(len(asked)), [len(work.client) for work in asked])
     order = np.argsort(-steps, kind="stable")
     lanes = min(most, rounded(-(-len(order) // devices_)))
-    waves = []
-    for begin in range(0, len(order), lanes):
-        jobs = np.full(lanes, -1)
-        some = order[begin : begin + lanes]
-        jobs[: len(some)] = some
-        waves.append(Wave(jobs, np.unique(owner[some])))
-    return waves
+    order = np.concatenate([order, np.full(-len(order) % lanes, -1)])
+    waves = order.reshape(-1, lanes)
+    return [(jobs, np.unique(owner[jobs[jobs >= 0]]).tolist()) for jobs in waves]
 
 
 def rounded(count: int) -> int:
@@ -285,12 +259,13 @@ def rounded(count: int) -> int:
 
 def members(wave: Wave, owner: Array) -> Array:
     """Of every sum its lanes in order, -1 for none."""
-    used = np.flatnonzero(wave.jobs >= 0)
-    where = np.searchsorted(wave.of, owner[used])
+    jobs, of = wave
+    used = np.flatnonzero(jobs >= 0)
+    where = np.searchsorted(of, owner[used])
     order = np.argsort(where, kind="stable")
     where = where[order]
     nth = np.arange(len(where)) - np.searchsorted(where, where)
-    lanes = np.full((rounded(len(wave.of)), int(nth.max()) + 1), -1, np.int32)
+    lanes = np.full((rounded(len(of)), int(nth.max()) + 1), -1, np.int32)
     lanes[where, nth] = used[order]
     return lanes
 
@@ -305,24 +280,21 @@ def join_models(each: Sequence[Models]) -> tuple[Models, Array]:
 
 
 def collect(
-    asked: Sequence[Work], ends: Array, waves: Sequence[Wave], found: Sequence[ClientResult]
-) -> list[Results]:
+    asked: Sequence[Work], ends: Array, waves: Sequence[Wave], found: Sequence[Results]
+) -> dict[int, Results]:
     """Every trial's results from the waves that its jobs were in."""
-    jobs = np.concatenate([wave.jobs for wave in waves])
+    jobs = np.concatenate([jobs for jobs, _ in waves])
     back = np.argsort(jobs, kind="stable")[len(jobs) - int(ends[-1]) :]  # where each job's row is
     sums = asked[0].shares is not None
-    parts = [(*(() if sums else each.upload), each.state, each.memory, each.reading) for each in found]
-    rows = [np.concatenate(part)[back] for part in zip(*parts, strict=True)]
-    totals: list[Upload | None] = [None] * len(asked)
-    if sums:
-        for wave, result in zip(waves, found, strict=True):
-            for nth, place in enumerate(wave.of.tolist()):
-                part, before = Upload(*(each[nth] for each in result.upload)), totals[place]
-                totals[place] = part if before is None else Upload(*map(np.add, before, part))
-    results = []
-    for total, work, end in zip(totals, asked, ends.tolist(), strict=True):
-        *uploads, state, memory, reading = (part[end - len(work.client) : end] for part in rows)
-        results.append(Results(total or Upload(*uploads), state, memory, as_readings(reading)))
+    parts = zip(*(each[1:] if sums else (*each[1:], *each.uploads) for each in found), strict=True)
+    rows = [np.concatenate(part)[back] for part in parts]
+    totals, results = dict[int, Upload](), dict[int, Results]()
+    for (_, of), result in zip(waves, found, strict=True):
+        for part, place in zip(zip(*result.uploads, strict=True), of if sums else (), strict=False):
+            totals[place] = Upload(*(map(np.add, totals[place], part) if place in totals else part))
+    for place, (work, end) in enumerate(zip(asked, ends.tolist(), strict=True)):
+        state, memory, reading, *uploads = (part[end - len(work.client) : end] for part in rows)
+        results[work.trial] = Results(totals[place] if sums else Upload(*uploads), state, memory, reading)
     return results
 
 

@@ -14,10 +14,10 @@ from threadpoolctl import ThreadpoolController
 
 from amsfl import protocol, sampling
 from amsfl.core import Reading, Remark, Upload
-from amsfl.core.records import Array, Tree
+from amsfl.core.records import Array, Json, Tree
 from amsfl.engines import losses
-from amsfl.engines.contract import Results, Scores, Work, as_readings, errors
-from amsfl.engines.models import Layers, dense_layers, flips, is_dense
+from amsfl.engines.contract import Results, Work, number_scores, table_scores
+from amsfl.engines.models import flips, is_dense
 from amsfl.engines.task import Task
 from amsfl.methods import Federation, Method
 from amsfl.protocol import LocalState
@@ -34,6 +34,17 @@ class NumpyNetwork:
 
     def __init__(self, task: Task):
         self.task, self.scale = task, task.dtype(1 / task.model.unit)
+        self.slots, at = (
+            [],
+            0,
+        )  # where each layer lies in a vector: weights, their shape, whether turned; biases
+        named = [part for part in task.model.layers if part.name]
+        for part, flip in zip(named, flips(len(named)), strict=True):
+            shape, end = (part.inputs, part.outputs), at + part.inputs * part.outputs
+            self.slots.append(
+                (slice(at, end), shape[::-1] if flip else shape, flip, slice(end, end + shape[1]))
+            )
+            at = end + part.outputs
 
     def outputs(self, vector: Array, x: Array) -> Array:
         return self._forward(vector, x)[1][-1]
@@ -44,12 +55,11 @@ class NumpyNetwork:
         loss, change = loss_and_slope(self.task.loss, outputs, y)
         change = change / self.task.dtype(len(y))
         parts: list[Array] = []
-        turned = flips(len(layers))
-        for place in reversed(range(len(layers))):
-            came, flip = before[place], turned[place]
+        for place, (weight, flip) in reversed([*enumerate(layers)]):
+            came = before[place]
             parts += [change.sum(0), (change.T @ came if flip else came.T @ change).ravel()]
             if place:
-                change = change @ layers[place].weight.T * (came > 0)
+                change = change @ weight.T * (came > 0)
         return loss.mean(), np.concatenate(parts[::-1])
 
     def held_back(self, vector: Array, x: Array, y: Array) -> tuple[Array, Array]:
@@ -60,15 +70,15 @@ class NumpyNetwork:
         spread = np.abs(outputs - outputs.mean(0)).max() / (1 + np.abs(outputs).max())
         return loss_and_slope(self.task.loss, outputs, y)[0].mean(), spread if len(y) > 1 else nothing
 
-    def _forward(self, vector: Array, x: Array) -> tuple[Layers, list[Array]]:
-        """The layers, no weight turned; what goes into each of them, and what comes out of the last."""
-        stored = dense_layers(self.task.model.layers, vector)
-        turns = zip(stored, flips(len(stored)), strict=True)
-        layers = tuple(layer._replace(weight=layer.weight.T) if flip else layer for layer, flip in turns)
-        values = [x * self.scale if self.task.model.unit != 1 else x]
-        for place, (weight, bias) in enumerate(layers):
-            out = values[-1] @ weight + bias
-            values.append(out if place == len(layers) - 1 else np.maximum(out, 0))
+    def _forward(self, vector: Array, x: Array) -> tuple[list[tuple[Array, bool]], list[Array]]:
+        """Weights [inputs, outputs], and whether they are stored turned; what goes into each layer, and what
+        comes out of the last."""
+        layers, values = [], [x * self.scale if self.task.model.unit != 1 else x]
+        for at, shape, flip, biases in self.slots:
+            weight = vector[at].reshape(shape)
+            layers.append((weight.T if flip else weight, flip))
+            out = values[-1] @ layers[-1][0] + vector[biases]
+            values.append(out if len(layers) == len(self.slots) else np.maximum(out, 0))
         return layers, values
 
 
@@ -145,10 +155,20 @@ class LoopEngine:
             self._private = private_gradients.reference_gradient(task, federation.private_rows, batch, each)
 
     def work(self, asked: Sequence[Work]) -> list[Results]:
+        found, dtype = [], self.task.dtype
         with self._undisturbed():
-            return [self._trial(work) for work in asked]
+            for work in asked:
+                each = [self._job(work, place) for place in range(len(work.client))]
+                uploads, states, memories, readings = zip(*each, strict=True)
+                if work.shares is None:
+                    sent = Upload(*map(np.stack, zip(*uploads, strict=True)))
+                else:
+                    sent = protocol.sum_uploads(uploads, np.asarray(work.shares, dtype))
+                fields = np.array(readings, dtype).reshape(len(each), -1)
+                found.append(Results(sent, np.stack(states), np.stack(memories), fields))
+        return found
 
-    def evaluate(self, models: Array, split: str) -> Scores:
+    def evaluate(self, models: Array, split: str) -> list[Json]:
         task, (x, y), found = self.task, self.task.evals[split], []
         with self._undisturbed():
             for model in models:
@@ -164,24 +184,14 @@ class LoopEngine:
                     found.append((loss, np.array([np.abs(wrong).mean(), (wrong**2).mean()])))
         losses_, rest = map(np.stack, zip(*found, strict=True))
         if not task.classes:
-            return Scores(losses_, None, errors(task, split, *rest.T))
-        return Scores(losses_, rest.reshape(-1, task.classes, task.classes))
+            return number_scores(losses_, *rest.T, task.spread(split), task.unit)  # type: ignore[call-arg]
+        return table_scores(losses_, rest.reshape(-1, task.classes, task.classes))
 
     @contextmanager
     def _undisturbed(self) -> Iterator[None]:
         """One thread: products here are too small to share. And words of 32 bits wrap around on purpose."""
         with self._threads.limit(limits=1, user_api="blas"), np.errstate(all="ignore"):
             yield
-
-    def _trial(self, work: Work) -> Results:
-        each = [self._job(work, place) for place in range(len(work.client))]
-        uploads, states, memories, readings = zip(*each, strict=True)
-        if work.shares is None:
-            sent = Upload(*(np.stack(part) for part in zip(*uploads, strict=True)))
-        else:
-            sent = protocol.sum_uploads(uploads, np.asarray(work.shares, self.task.dtype))
-        fields = np.array(readings, self.task.dtype).reshape(len(each), -1)
-        return Results(sent, np.stack(states), np.stack(memories), as_readings(fields))
 
     def _job(self, work: Work, place: int) -> tuple[Upload, Array, Array, tuple[Array, ...]]:
         """One client's round: what it sends, its state and its memory afterwards, and the reading."""

@@ -9,17 +9,16 @@ the accountant assumes. The expected batch b divides the sum: how many rows ther
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from amsfl import sampling
-from amsfl.core import RowPrivacy, UserError
+from amsfl.core import Key, RowPrivacy, UserError
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import losses
-from amsfl.engines.client_program import ClientJob
+from amsfl.engines.client_program import ClientJob, Rows
 from amsfl.engines.devices import Program
 from amsfl.engines.layers import product, weight_gradient
 from amsfl.engines.models import Layer, Model, flips, is_dense
@@ -27,27 +26,19 @@ from amsfl.engines.task import Task
 from amsfl.privacy import safe_sum
 
 
-class RowDraw(NamedTuple):
-    """What says which rows are in a private batch."""
-
-    key: Array
-    step: Number
-    thresholds: Array
-
-
 def next_rows(
-    draw: RowDraw, turn: Number, begin: Number, room: int, most: int
+    key: Key, step: Number, thresholds: Array, turn: Number, begin: Number, room: int, most: int
 ) -> tuple[jax.Array, jax.Array]:
     """The places of a batch's next `room` rows from `begin` on, and where the next turn begins; nobody has
     more than `most`."""
     places = jnp.uint32(turn) * jnp.uint32(room) + jnp.arange(room, dtype=jnp.uint32)
-    passed = sampling.gaps(draw.key, jnp.uint32(draw.step), places, draw.thresholds)
+    passed = sampling.gaps(key, jnp.uint32(step), places, thresholds)
     place = begin + jnp.cumsum(jnp.minimum(passed, most).astype(jnp.int32) + 1) - 1
     return place, place[-1] + 1
 
 
 def gradient(task: Task, private: RowPrivacy, batch: int) -> Program:
-    """f(params, job, step) -> one private gradient of a ClientJob."""
+    """f(params, job, rows, step) -> one private gradient of a ClientJob."""
     most = int(task.shards.size.max())
     room = sampling.room(batch, most)
     summed = row_sum(task, private)
@@ -56,25 +47,25 @@ def gradient(task: Task, private: RowPrivacy, batch: int) -> Program:
             f"A client has {most:,} rows, more than private batches of {batch} are drawn from: lower --batch."
         )
 
-    def look(params: Tree, job: ClientJob, step: Number) -> Tree:
-        (x, y, order), own, noise = job.rows, job.integers, job.floats.noise
+    def look(params: Tree, job: ClientJob, rows: Rows, step: Number) -> Tree:
+        x, y, order = rows
 
         def more(state: tuple[Tree, Tree, Tree]) -> tuple[Tree, Tree, Tree]:
             turn, begin, grads = state
-            place, further = next_rows(RowDraw(job.key, step, job.chance), turn, begin, room, most)
-            present = place < own.size
-            row = order[own.trial, own.start + jnp.minimum(place, own.size - 1)]
+            place, further = next_rows(job.key, step, job.chance, turn, begin, room, most)
+            present = place < job.size
+            row = order[job.trial, job.start + jnp.minimum(place, job.size - 1)]
             row = jax.lax.optimization_barrier(row)
             fresh = summed(params, x[row], y[row], present)
             return turn + 1, further, jax.tree.map(jnp.add, grads, fresh)
 
-        nothing = jnp.int32(0), 0 * own.size, jax.tree.map(jnp.zeros_like, params)
-        *_, grads = jax.lax.while_loop(lambda state: state[1] < own.size, more, nothing)
-        expected = jnp.minimum(own.size, batch).astype(task.dtype)
+        nothing = jnp.int32(0), 0 * job.size, jax.tree.map(jnp.zeros_like, params)
+        *_, grads = jax.lax.while_loop(lambda state: state[1] < job.size, more, nothing)
+        expected = jnp.minimum(job.size, batch).astype(task.dtype)
         places = jnp.arange(task.dim, dtype=jnp.uint32)
         chance = sampling.normal(job.key, jnp.uint32(step), places)
         drawn = jnp.asarray(jax.lax.optimization_barrier(chance), task.dtype)
-        scaled = task.unravel(drawn * (noise * private.clip / expected))
+        scaled = task.unravel(drawn * (job.noise * private.clip / expected))
         return jax.tree.map(lambda grad, extra: grad / expected + extra, grads, scaled)
 
     return look

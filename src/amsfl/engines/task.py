@@ -84,6 +84,10 @@ class Task(NamedTuple):
         """The loss that evaluations tell: of classes the plain cross-entropy, whatever weights train by."""
         return self.loss if self.model.loss or not self.classes else losses.cross_entropy
 
+    def spread(self, split: str) -> float:
+        """Of a split's numbers about their mean, squared."""
+        return float(np.var(np.asarray(self.evals[split][1], np.float64)))
+
     def start(self) -> Matrix:
         """Initial models, [trials, dim]: drawn in float32, so that they are the same in any precision."""
         init = self.model.init

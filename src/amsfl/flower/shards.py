@@ -99,12 +99,10 @@ class Splits:
 
     def evaluate(self, server_round: int, arrays: ArrayRecord) -> MetricRecord:
         """`evaluate_fn` of a Strategy's `start`: scores of the hold-out; of other splits as `split/score`."""
-        from amsfl.engines import metrics
-
         said: dict[str, Any] = {}
         for name in self.splits:
             prefix = "" if name == "holdout" else f"{name}/"
-            scores = metrics(self.scored(arrays[NAME].numpy()[None], name))[0]
+            scores = self.scored(arrays[NAME].numpy()[None], name)[0]
             said |= {prefix + key: part for key, part in scores.items() if isinstance(part, int | float)}
         return MetricRecord(said)
 

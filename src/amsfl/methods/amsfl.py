@@ -121,5 +121,5 @@ def balanced(weights: Vector, steps: Vector, balance: Number) -> Vector:
 
 def split(server: Vector, size: int) -> ServerState:
     """The parts of a server state."""
-    x, best, sent, first = (server[place * size : (place + 1) * size] for place in range(4))
+    x, best, sent, first = server[: 4 * size].reshape(4, size)
     return ServerState(x, best, sent, first, server[4 * size :])

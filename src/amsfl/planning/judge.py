@@ -27,6 +27,7 @@ from amsfl.core import Reading, Verdict
 from amsfl.core.algorithm import NUMBERS
 from amsfl.core.records import Array
 from amsfl.planning.problem import Floats
+from amsfl.planning.readings import mean_of_known
 
 EASED = 1 + NUMBERS.worse / 2  # what references are multiplied by when it goes back
 SAME = 8 * np.finfo(np.float32).eps  # outputs that differ by less do so by rounding
@@ -67,8 +68,8 @@ def describe(judge: Judge) -> str:
 
 def is_whole(reading: Reading) -> bool:
     """Whether a round's work was finite."""
-    parts = (reading.loss, reading.grad_sq, reading.delta_sq)
-    return bool(all(np.isfinite(np.asarray(part, float)).all() for part in parts))
+    parts = np.array([reading.loss, reading.grad_sq, reading.delta_sq], float)
+    return bool(np.isfinite(parts).all())
 
 
 def judge_round(
@@ -84,7 +85,10 @@ def judge_round(
     """
     held = np.asarray(reading.held_loss, float)
     now = old._replace(
-        rounds=old.rounds + 1, verdict=Verdict.NONE, factor=1.0, held_loss=_mean(held, weights)
+        rounds=old.rounds + 1,
+        verdict=Verdict.NONE,
+        factor=1.0,
+        held_loss=mean_of_known(held, np.asarray(weights, float)),
     )
     if not is_whole(reading):
         return _back(now, NUMBERS.halved**2)
@@ -143,8 +147,3 @@ def _back(now: Judge, factor: float) -> Judge:
         factor=factor,
         backs=(*now.backs, now.rounds),
     )
-
-
-def _mean(held: Floats, weights: Array) -> float | None:
-    some = np.isfinite(held)
-    return float(np.average(held[some], weights=np.asarray(weights, float)[some])) if some.any() else None

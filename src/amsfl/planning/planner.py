@@ -1,13 +1,14 @@
 """Who does how many steps this round, at which learning rate, and what its readings change of that.
 
     memory = start(context)
-    decision = decide(context, memory, number, cohort, costs)
+    decision = decide(context, memory, number, cohort)
     memory = learn(context, memory, cohort, decision, reading)
 
 Pure functions over a small memory: records of numbers, which a checkpoint keeps as JSON.
 """
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,15 +21,20 @@ from amsfl.methods import Method
 from amsfl.planning import policies
 from amsfl.planning.judge import Judge, is_whole, judge_round, new_judge
 from amsfl.planning.policies import Policy, Signals
-from amsfl.planning.problem import MOST_STEPS, USUAL_MOST, Floats, Problem, problem
+from amsfl.planning.problem import FADING, MOST_STEPS, USUAL_MOST, Floats, Problem, problem
 from amsfl.planning.readings import (
-    Believed,
+    UNKNOWN,
     Estimates,
     Means,
-    believing,
     gain_and_fading,
     new_estimates,
     new_means,
+    plausible_changes,
+    plausible_readings,
+    plausible_rows,
+    plausible_seconds,
+    plausible_steps,
+    plausible_worth,
     update,
 )
 
@@ -60,28 +66,22 @@ class PlannerMemory(NamedTuple):
 
     lr: float  # cooling and decay aside
     estimates: Estimates
-    means: Means = Means()
+    means: Means = UNKNOWN
     judge: Judge = new_judge(0)
     planned_seconds: float = 0.0  # of all rounds that are over
 
     def dump(self) -> Json:
         """As JSON holds it: None where a client was never read."""
-        parts = self._asdict()
-        for name in ("estimates", "means", "judge"):
-            parts[name] = parts[name]._asdict()
-        parts["estimates"] = {key: _plain(column) for key, column in parts["estimates"].items()}
-        parts["judge"]["reference"] = _plain(parts["judge"]["reference"])
-        return parts
+        judge = self.judge._asdict() | {"reference": _plain(self.judge.reference)}
+        return self._asdict() | {"estimates": [_plain(column) for column in self.estimates], "judge": judge}
 
     @classmethod
     def load(cls, parts: Json) -> "PlannerMemory":
-        columns = {key: np.array(column, float) for key, column in parts["estimates"].items()}
-        judge = Judge(**parts["judge"])
-        judge = judge._replace(
-            reference=np.array(judge.reference, float), backs=(*judge.backs,), restarts=(*judge.restarts,)
-        )
-        means = Means(**parts["means"])
-        return cls(parts["lr"], Estimates(**columns), means, judge, parts["planned_seconds"])
+        own = parts["judge"]
+        lists = {name: tuple(own[name]) for name in ("backs", "restarts")}
+        judge = Judge(**own | lists | {"reference": np.array(own["reference"], float)})
+        estimates = Estimates(*(np.array(column, float) for column in parts["estimates"]))
+        return cls(**parts | {"estimates": estimates, "means": tuple(parts["means"]), "judge": judge})
 
 
 class Decision(NamedTuple):
@@ -98,10 +98,14 @@ class PlannerContext(NamedTuple):
     method: Method
     policy: Policy
     weights: Floats
+    costs: Costs  # as clients say
     steps: Ints  # of every client, where the policy does not choose them
     passes: Floats  # steps of every client that are the usual passes over its rows
-    believed: Believed
+    judges: bool  # whether the server may go back
+    most: int  # steps of anybody: who asks for more than usual gets it
+    rounds: int | None  # of the run, as far as anybody knows
     stale: Stale
+    rule: Combine | None  # over uploads: where there is one, what clients say is doubted, too
     last: dict[Hashable, Decision]  # the latest cohort's only: those of thousands would pile up
 
 
@@ -110,6 +114,7 @@ def planner_context(
     method: Method,
     policy: Policy,
     weights: Floats,
+    costs: Costs,
     rows: Floats | float = np.inf,
     stale: Stale = None,
     rule: Combine | None = None,
@@ -117,7 +122,9 @@ def planner_context(
     """Of a policy; `weights` are all clients' shares of the data, `rows` how many they have."""
     rows_each = np.broadcast_to(np.asarray(rows, float), len(weights))
     passes, steps = NUMBERS.passes * rows_each / config.batch, steps_of(config, rows_each)
-    return PlannerContext(config, method, policy, weights, steps, passes, believing(rule), stale, {})
+    most = min(max(USUAL_MOST, int(steps.max())), MOST_STEPS)
+    rest = method.judges, most, config.known_rounds, stale, rule, dict[Hashable, Decision]()
+    return PlannerContext(config, method, policy, weights, costs, steps, passes, *rest)
 
 
 def steps_of(config: PlanSettings, rows: Any) -> Ints:
@@ -138,7 +145,7 @@ def start(context: PlannerContext) -> PlannerMemory:
     return PlannerMemory(
         context.method.facts.lr if lr is None else lr,
         new_estimates(clients if context.policy.readings else 0),
-        judge=new_judge(clients if context.method.judges else 0),
+        judge=new_judge(clients if context.judges else 0),
     )
 
 
@@ -151,33 +158,32 @@ def policy_of(config: PlanSettings, method: Method, given: Policy | None = None)
 
 
 def decide(
-    context: PlannerContext,
-    memory: PlannerMemory,
-    number: int,
-    cohort: Ints,
-    costs: Costs,
-    allowed: Ints | None = None,
+    context: PlannerContext, memory: PlannerMemory, number: int, cohort: Ints, allowed: Ints | None = None
 ) -> Decision:
     """Everybody's steps in this round; `allowed`: the most of each by privacy, None: no such limit.
 
     A policy that looks at costs alone plans once for a cohort.
     """
-    policy, last, lr = context.policy, context.last, rate_now(context, memory, number)
-    key = _key(context, cohort, costs, allowed) if policy.constant else None
-    if key in last:
-        return last[key]._replace(lr=lr)
+    config, policy, last = context.config, context.policy, context.last
+    lr, key = rate_now(context, memory, number), None
+    if policy.constant:
+        allows = b"" if allowed is None else np.minimum(allowed, context.most).tobytes()
+        key = cohort.tobytes(), allows
+        if key in last:
+            return last[key]._replace(lr=lr)
     top = _most(context, memory, cohort, allowed)
     ceiling = top if allowed is None else np.minimum(allowed, top)
-    posed = _pose(context, memory, cohort, costs, ceiling, lr)
+    posed = _pose(context, memory, cohort, ceiling, lr)
     plan = _checked(policy, posed, _signals(context, memory, number, cohort))
     if allowed is not None:  # not every rule keeps to the most, and this one is a promise
         steps = np.minimum(plan.steps, ceiling)
-        if policy.readings and posed.budget is None and context.config.seconds is None:
+        if policy.readings and posed.budget is None and config.seconds is None:
             # epsilon that is left at the end of the run is lost, so saving seconds is no reason to keep it
             steps = np.where(allowed <= top, ceiling, steps)
         plan = _cut(posed, plan, steps, "epsilon", (steps >= ceiling) & (ceiling < top))
-    believed = context.believed.steps(plan.steps)
-    plan = _cut(posed, plan, believed, "doubt", believed < plan.steps)
+    if context.rule is not None:
+        believed = plausible_steps(plan.steps)
+        plan = _cut(posed, plan, believed, "doubt", believed < plan.steps)
     explained: Json = {"weights": posed.weights.tolist(), "why": list(plan.why)}
     if policy.readings:
         explained |= {"gain": posed.gain.tolist(), "fading": posed.fading.tolist()}
@@ -202,7 +208,7 @@ def rate_now(context: PlannerContext, memory: PlannerMemory, number: int) -> flo
     rate = memory.lr * config.lr_decay**number
     if not context.method.facts.cools:
         return rate
-    by_rounds = number / last if (last := config.known_rounds) else 0.0
+    by_rounds = number / context.rounds if context.rounds else 0.0
     by_seconds = memory.planned_seconds / config.seconds if config.seconds else 0.0
     return rate * max(1 - max(by_rounds, by_seconds), NUMBERS.least)
 
@@ -216,20 +222,22 @@ def learn(
     context: PlannerContext, memory: PlannerMemory, cohort: Ints, decision: Decision, reading: Reading
 ) -> PlannerMemory:
     """The memory after a round and the judge's verdict on it."""
-    if not learns(context.method, context.policy):
-        return memory
-    weights = context.believed.rows(context.weights[cohort])
-    believed = context.believed.readings(reading)
-    memory = memory._replace(planned_seconds=memory.planned_seconds + decision.predicted_seconds)
-    if is_whole(believed) or not context.method.judges:
-        did = decision.steps, decision.lr, believed
-        memory = memory._replace(means=new_means(memory.means, weights, *did))
-        if context.policy.readings:
-            memory = memory._replace(estimates=update(memory.estimates, cohort, *did, weights))
-    if not context.method.judges:
-        return memory
-    judge = judge_round(memory.judge, cohort, weights, believed, context.believed.changes)
-    return memory._replace(lr=memory.lr * judge.factor, judge=judge)
+    judges, readings, rule = context.judges, context.policy.readings, context.rule
+    weights = context.weights[cohort]
+    modest: Callable[[Floats], Floats] = np.asarray
+    if rule is not None:
+        weights, reading = plausible_rows(weights, rule), plausible_readings(reading)
+        modest = partial(plausible_changes, attackers=rule.attackers)
+    estimates, means = memory.estimates, memory.means
+    if not judges or is_whole(reading):
+        did = decision.steps, decision.lr, reading
+        means = new_means(means, weights, *did)
+        estimates = update(estimates, cohort, *did, weights) if readings else estimates
+    seconds = memory.planned_seconds + decision.predicted_seconds
+    if not judges:
+        return PlannerMemory(memory.lr, estimates, means, memory.judge, seconds)
+    judge = judge_round(memory.judge, cohort, weights, reading, modest)
+    return PlannerMemory(memory.lr * judge.factor, estimates, means, judge, seconds)
 
 
 def _checked(policy: Policy, posed: Problem, signals: Signals) -> Plan:
@@ -249,47 +257,32 @@ def _checked(policy: Policy, posed: Problem, signals: Signals) -> Plan:
     return plan
 
 
-def _key(context: PlannerContext, cohort: Ints, costs: Costs, allowed: Ints | None) -> Hashable:
-    """What a plan depends on besides readings."""
-    allows = b"" if allowed is None else np.minimum(allowed, _most_of_anybody(context)).tobytes()
-    return cohort.tobytes(), costs.step_seconds.tobytes(), costs.comm_seconds.tobytes(), allows
-
-
-def _most_of_anybody(context: PlannerContext) -> int:
-    """Who asks for more than usual gets it."""
-    return min(max(USUAL_MOST, int(context.steps.max())), MOST_STEPS)
-
-
 def _most(context: PlannerContext, memory: PlannerMemory, cohort: Ints, allowed: Ints | None) -> Ints:
     """Steps at most, whatever privacy says."""
     if not context.policy.readings:
-        return np.full(len(cohort), _most_of_anybody(context))
+        return np.full(len(cohort), context.most)
     if allowed is not None:  # noise keeps everybody from learning rows by heart
         return np.full(len(cohort), max(NUMBERS.steps, context.config.steps))
     passes = memory.judge.passes * context.passes[cohort]
     return np.clip(np.ceil(passes - ROUNDING), 1, NUMBERS.steps)
 
 
-def _pose(
-    context: PlannerContext, memory: PlannerMemory, cohort: Ints, costs: Costs, most: Ints, lr: float
-) -> Problem:
-    config, believed = context.config, context.believed
+def _pose(context: PlannerContext, memory: PlannerMemory, cohort: Ints, most: Ints, lr: float) -> Problem:
+    config, rule, costs = context.config, context.rule, context.costs
     budget = config.budget
     if budget is None and context.policy.spends:
         budget = round_seconds(costs, cohort, context.steps[cohort])[config.clock]
-    posed = problem(
-        believed.rows(context.weights[cohort]),
-        believed.seconds(costs.step_seconds[cohort]),
-        costs.comm_seconds[cohort],
-        clock=config.clock,
-        budget=budget,
-        most=most,
-        clients=[str(who) for who in cohort],
+    weights, seconds = context.weights[cohort], costs.step_seconds[cohort]
+    worth: tuple[Any, Any] = (1.0, FADING)
+    if context.policy.readings:
+        worth = gain_and_fading(memory.estimates, cohort, lr)
+    if rule is not None:
+        weights, seconds = plausible_rows(weights, rule), plausible_seconds(seconds, rule.attackers)
+        worth = plausible_worth(*worth, rule.attackers) if context.policy.readings else worth
+    link, names = costs.comm_seconds[cohort], cohort.tolist()
+    return problem(
+        weights, seconds, link, *worth, most=most, clock=config.clock, budget=budget, clients=names
     )
-    if not context.policy.readings:
-        return posed
-    gain, fading = believed.worth(*gain_and_fading(memory.estimates, cohort, lr))
-    return posed._replace(gain=gain, fading=fading)
 
 
 def _signals(context: PlannerContext, memory: PlannerMemory, number: int, cohort: Ints) -> Signals:

@@ -13,7 +13,7 @@ which a step ends, the one with the most worth per second.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -64,7 +64,7 @@ class Problem(NamedTuple):
 
     def seconds(self, steps: Ints) -> float:
         """How long the round takes, by the problem's clock."""
-        each = self.client_seconds(steps)
+        each = self.step_seconds * steps + self.comm_seconds
         return float(each.sum() if self.clock == "sum" else each.max())
 
     def step_worth(self, step: Ints) -> Floats:
@@ -72,15 +72,12 @@ class Problem(NamedTuple):
         with np.errstate(under="ignore"):
             return self.weights * self.gain * np.exp(-self.fading * step)
 
-    def client_worth(self, steps: Ints) -> Floats:
-        """What each client's steps are worth together, in closed form."""
+    def worth(self, steps: Ints) -> float:
+        """What a plan is worth, each client's steps together in closed form."""
         fading = np.maximum(self.fading, FLAT)
         with np.errstate(under="ignore"):
-            return np.asarray(self.weights * self.gain * np.expm1(-fading * steps) / np.expm1(-fading))
-
-    def worth(self, steps: Ints) -> float:
-        """What a plan is worth."""
-        return float(self.client_worth(steps).sum())
+            each = self.weights * self.gain * np.expm1(-fading * steps) / np.expm1(-fading)
+        return float(each.sum())
 
     def steps_by(self, when: float, least: int = 1) -> Ints:
         """The steps, `least` or more, that each client finishes by a deadline when all work at once."""
@@ -134,59 +131,58 @@ def problem(
     Returns:
         The problem, for any policy.
     """
-    size = max((np.size(each) for each in (weights, step_seconds, comm_seconds, gain, fading)), default=0)
+    size = max(map(np.size, (weights, step_seconds, comm_seconds, gain, fading)))
     if size == 0:
         raise UserError("There are no clients to plan for; give at least one.")
-    names = tuple(str(each) for each in (range(size) if clients is None else clients))
+    names = tuple(map(str, range(size) if clients is None else clients))
     if len(names) != size:
         raise UserError(f"There are {len(names)} client names for {size} clients; give one name per client.")
     if clock not in CLOCKS:
         raise UserError(f"Unknown clock {clock!r}{nearest(clock, CLOCKS)}.")
-    limit = np.floor(_column("most", most, names))
-    if (limit < 1).any() or (limit > MOST_STEPS).any():
+    (limit,) = _columns({"most": most}, names)
+    limit = np.floor(limit)
+    if not ((limit >= 1) & (limit <= MOST_STEPS)).all():
         raise UserError(
             f"The most steps of a client are {limit.min():g}; give a number from 1 to {MOST_STEPS:,}."
         )
-    made = Problem(
-        _column("weight", weights, names),
-        _column("step_seconds", step_seconds, names, positive=True),
-        _column("comm_seconds", comm_seconds, names),
-        _column("gain", gain, names),
-        _column("fading", fading, names),
-        limit.astype(np.int64),
-        clock,
-        None if budget is None else float(budget),
-        names,
-    )
-    _check_budget(made)
+    columns = {"weight": weights, "step_seconds": step_seconds, "comm_seconds": comm_seconds}
+    columns |= {"gain": gain, "fading": fading}
+    checked = _columns(columns, names)
+    seconds = None if budget is None else float(budget)
+    made = Problem(*checked, limit.astype(np.int64), clock, seconds, names)  # type: ignore[arg-type, call-arg]
+    if budget is not None:
+        _check_budget(made, float(budget))
     return made
 
 
-def _column(name: str, values: ArrayLike, clients: Sequence[str], *, positive: bool = False) -> Floats:
+def _columns(columns: Mapping[str, ArrayLike], clients: Sequence[str]) -> list[Floats]:
     """One finite number of at least zero per client, or a sentence naming the client and the column."""
-    array = np.asarray(values, np.float64)
-    if array.ndim == 0:
-        array = np.full(len(clients), array)
-    if array.shape != (len(clients),):
-        raise UserError(f"{name} has {array.size} entries for {len(clients)} clients; give one per client.")
-    bad = ~np.isfinite(array) | (array < 0) | (positive & (array == 0))
-    if bad.any():
-        i = int(np.argmax(bad))
-        need = "a finite number above 0" if positive else "a finite number of at least 0"
-        raise UserError(
-            f"Client {clients[i]} has {name} {array[i]:g}, but it must be {need}; "
-            "correct it or leave the client out."
-        )
-    return array
+    arrays = []
+    for name, values in columns.items():
+        array = np.asarray(values, np.float64)
+        if array.ndim == 0:
+            array = np.full(len(clients), array)
+        if array.shape != (len(clients),):
+            raise UserError(
+                f"{name} has {array.size} entries for {len(clients)} clients; give one per client."
+            )
+        fine = np.isfinite(array) & (array > 0 if name == "step_seconds" else array >= 0)
+        if not fine.all():
+            i = int(np.argmin(fine))
+            need = "above 0" if name == "step_seconds" else "of at least 0"
+            raise UserError(
+                f"Client {clients[i]} has {name} {array[i]:g}, but it must be a finite number {need}; "
+                "correct it or leave the client out."
+            )
+        arrays.append(array)
+    return arrays
 
 
-def _check_budget(p: Problem) -> None:
+def _check_budget(p: Problem, budget: float) -> None:
     """One step per client must fit; otherwise say by how much it does not and whom to leave out."""
-    if p.budget is None:
-        return
-    if np.isnan(p.budget):
+    if np.isnan(budget):
         raise UserError("The budget is nan; give seconds, or leave --budget out.")
-    once, limit = p.step_seconds + p.comm_seconds, p.budget * (1 + TOLERANCE)
+    once, limit = p.step_seconds + p.comm_seconds, budget * (1 + TOLERANCE)
     need = float(once.sum() if p.clock == "sum" else once.max())
     if need <= limit:
         return
@@ -194,7 +190,7 @@ def _check_budget(p: Problem) -> None:
     if p.clock == "sum":  # the dearest first: the fewest clients that make room for the rest
         order = np.argsort(-once, kind="stable")
         drop = np.sort(order[: int(np.argmax(need - np.cumsum(once[order]) <= limit)) + 1])
-    head = f"Budget {p.budget:.4g} s is below one step per client ({need:.4g} s)"
+    head = f"Budget {budget:.4g} s is below one step per client ({need:.4g} s)"
     if drop.size >= len(p.clients):
         raise UserError(f"{head}, and no client alone fits; raise --budget.")
     shown = ", ".join(p.clients[i] for i in drop[:10])
@@ -219,12 +215,13 @@ def steps_at(p: Problem, price: float) -> Ints:
 def best_rate(p: Problem) -> Ints:
     """Charged the last plan's worth per second for every second, the best plan is better, or the same."""
     steps = np.ones_like(p.most)
+    rate = p.worth(steps) / p.seconds(steps)
     for _ in range(TURNS):
-        rate = p.worth(steps) / p.seconds(steps)
         better = steps_at(p, rate)
-        if not p.worth(better) / p.seconds(better) > rate * (1 + 1e-14):
+        now = p.worth(better) / p.seconds(better)
+        if not now > rate * (1 + 1e-14):
             break
-        steps = better
+        steps, rate = better, now
     return steps
 
 

@@ -13,13 +13,11 @@ One round's gains are mostly noise, so everybody is worth something beforehand.
 Losses, gradient norms, seconds and rows are a client's own word. A lie is cut to a bound around the cohort's
 median, which less than half of the clients cannot move: it is worth a constant, not a federation. But honest
 clients differ, and AMSFL lives by that, so a server doubts them only where it has a rule over their uploads
-(`believing`); docs/robust.md has what lies win before and after.
+(planner.py); docs/robust.md has what lies win before and after.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,12 +42,10 @@ class Estimates(NamedTuple):
     fading: Floats  # per step and unit of learning rate
 
 
-class Means(NamedTuple):
-    """What the printed Algorithm 1 takes for constants, as last read; None: never."""
-
-    slope: float | None = None  # ||g||
-    curvature: float | None = None  # ||h - g|| / ||d||
-    convexity: float | None = None  # -<g, h - g> / (||g||^2 t eta)
+# what the printed Algorithm 1 takes for constants, as last read: ||g||, ||h - g|| / ||d||,
+# -<g, h - g> / (||g||^2 t eta); None: never
+Means = tuple[float | None, float | None, float | None]
+UNKNOWN: Means = (None, None, None)
 
 
 def new_estimates(clients: int) -> Estimates:
@@ -69,14 +65,11 @@ def update(
 
 def gain_and_kept(reading: Reading, steps: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Relative gain and kept part of every client, from one round's scalars alone; NaN where nothing says."""
-    change, square, along = _columns(reading.grad_diff, reading.grad_sq, reading.delta_dir)
     with np.errstate(divide="ignore", invalid="ignore"):
-        kept = np.clip(1 + change / square, NUMBERS.least, 1.0)
-        gain = along / steps
-        size = _mean(np.abs(gain), weights)
-        if not size:  # no v yet
-            return np.where(np.isfinite(gain), 1.0, np.nan), kept
-        return np.where(np.isfinite(gain), gain / size, np.nan), kept
+        kept = np.clip(1 + np.divide(reading.grad_diff, reading.grad_sq), NUMBERS.least, 1.0)
+        gain = np.divide(reading.delta_dir, steps)
+        size = mean_of_known(np.abs(gain), weights)  # 0: no v yet, so all are worth the same
+        return np.where(np.isfinite(gain), gain / size if size else 1.0, np.nan), kept
 
 
 def gain_and_fading(estimates: Estimates, cohort: Array, lr: float) -> tuple[Floats, Floats]:
@@ -85,23 +78,18 @@ def gain_and_fading(estimates: Estimates, cohort: Array, lr: float) -> tuple[Flo
     return gain, _filled(estimates.fading * lr, UNREAD)[cohort]
 
 
-def new_means(old: Means, weights: Array, steps: Array, lr: Array | float, reading: Reading) -> Means:
+def new_means(old: Means, weights: Floats, steps: Array, lr: Array | float, reading: Reading) -> Means:
     """This round's means by the data's shares; what nobody read stays as it was."""
-    weights, steps = _columns(weights, steps)
-    square, change, moved, along = _columns(
-        reading.grad_sq, reading.diff_sq, reading.delta_sq, reading.grad_diff
-    )
     with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.sqrt(square), np.sqrt(change / moved), np.maximum(-along / (square * steps * lr), 0.0)
-        fresh = [_mean(np.where(values == 0, np.nan, values), weights) for values in each]
-    return Means(*(now or before for now, before in zip(fresh, old, strict=True)))
+        slope, curved = np.sqrt(reading.grad_sq), np.sqrt(reading.diff_sq / reading.delta_sq)
+        convex = np.maximum(-reading.grad_diff / (reading.grad_sq * steps * lr), 0.0)
+    means = []
+    for values, before in zip((slope, curved, convex), old, strict=True):
+        means.append(mean_of_known(np.where(values == 0, np.nan, values), weights) or before)
+    return tuple(means)  # type: ignore[return-value]
 
 
-def _columns(*fields: Array) -> list[Floats]:
-    return [np.asarray(field, float) for field in fields]
-
-
-def _mean(values: Floats, weights: Floats) -> float | None:
+def mean_of_known(values: Floats, weights: Floats) -> float | None:
     """Of those that are finite; None where none is."""
     some = np.isfinite(values)
     return float((weights[some] * values[some]).sum() / weights[some].sum()) if some.any() else None
@@ -128,12 +116,14 @@ def honest_share(clients: int, attackers: float) -> float:
     return float(np.clip((clients - 1 - doubted) / (clients - 1), 0.5, MOST))
 
 
-def plausible_rows(weights: Array, attackers: float = 0.0) -> Floats:
-    """Shares of the data: nobody has LARGER times more than all but the largest quarter."""
+def plausible_rows(weights: Array, rule: Combine) -> Floats:
+    """Shares of the data: nobody has LARGER times more than all but the largest quarter. A plan goes by what
+    will count, so they are what the rule then makes of them."""
     values = np.asarray(weights, float)
-    if len(values) < FEWEST:
-        return values
-    return np.asarray(np.minimum(values, LARGER * np.quantile(values, honest_share(len(values), attackers))))
+    if len(values) >= FEWEST:
+        most = np.quantile(values, honest_share(len(values), rule.attackers))
+        values = np.asarray(np.minimum(values, LARGER * most))
+    return values if rule.capped is None else np.asarray(rule.capped(values / values.sum()) * values.sum())
 
 
 def plausible_seconds(step_seconds: Array, attackers: float = 0.0) -> Floats:
@@ -195,43 +185,6 @@ def plausible_readings(reading: Reading) -> Reading:
             delta_sq=_between(reported.delta_sq, FAR_SQ),
             delta_dir=_sized(reported.delta_dir),
         )
-
-
-class Believed(NamedTuple):
-    """What becomes of rows, seconds a step, worth (gain, fading) and readings before they are planned by."""
-
-    rows: Callable[[Any], Floats]
-    seconds: Callable[[Any], Floats]
-    worth: Callable[[Floats, Floats], tuple[Floats, Floats]]
-    readings: Callable[[Reading], Reading]
-    steps: Callable[[Any], Array] = np.asarray  # that are planned
-    changes: Callable[[Floats], Floats] = np.asarray  # of held-back losses, by which the judge goes
-
-
-TRUSTING = Believed(np.asarray, np.asarray, lambda gain, fading: (gain, fading), lambda reading: reading)
-
-
-def believing(rule: Combine | None) -> Believed:
-    """By whether a rule stands over the uploads, and how many clients it doubts."""
-    if rule is None:
-        return TRUSTING
-    attackers = rule.attackers
-
-    def counted(weights: Array) -> Floats:
-        """A plan goes by what will count: what is plausible, as the rule caps it."""
-        modest = plausible_rows(weights, attackers)
-        if rule.capped is None:
-            return modest
-        return np.asarray(rule.capped(modest / modest.sum()) * modest.sum())
-
-    return Believed(
-        counted,
-        partial(plausible_seconds, attackers=attackers),
-        partial(plausible_worth, attackers=attackers),
-        plausible_readings,
-        plausible_steps,
-        partial(plausible_changes, attackers=attackers),
-    )
 
 
 def _middle(values: Floats) -> float | None:

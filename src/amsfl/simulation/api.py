@@ -89,7 +89,7 @@ def run(
             writer = None
             if where:
                 writer = stack.enter_context(
-                    record.create(where, provenance.manifest(setup, trial.vectors.anchor), force)
+                    record.create(where, provenance.manifest(setup, trial.anchor), force)
                 )
             hears = stack.enter_context(observers(config, watch, trackers, progress, where))
             return _drive(setup, trial, [], writer, *hears)
@@ -155,7 +155,7 @@ def resume(
         setup = assemble([config], own)
         check_longer(writer.manifest.settings, config, setup.ledgers[0])
         (trial,) = begin(setup)
-        machine = provenance.machine(setup, trial.vectors.anchor)
+        machine = provenance.machine(setup, trial.anchor)
         check_same(writer.manifest, provenance.made_from(setup), machine, anyway)
         done = writer.rewind(point)
         if point:

@@ -4,15 +4,16 @@ Nothing is computed here: who arrives when follows from steps and speeds alone. 
 a draw and a plan; else clients start and arrive in a queue of events (trial.py).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import count, islice
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from amsfl import clock, sampling
 from amsfl.clock.round_end import UNGROUPED, ArrivalGroup, Starter
-from amsfl.core.records import Array, Number
+from amsfl.core.records import Array, Json, Number
 from amsfl.planning import planner
 from amsfl.planning.planner import Decision
 from amsfl.privacy.mechanisms import pace, share_of_run
@@ -35,69 +36,66 @@ TRIES = 30  # clients that are asked for a free place
 DRAWS = 0xC0  # the stream that cohorts are drawn from
 
 
-class TrialPlan(NamedTuple):
-    """One trial's round: what the server moves with, what was decided, what it takes and spends."""
+@dataclass
+class Round:
+    """One trial's round: what the server moves with, what was decided, what it takes; and what came of it."""
 
     jobs: Array  # whose results the server takes
     dropped: Array  # whose it does not wait for, or that failed
     decision: Decision
+    took: Array  # seconds of each of the jobs
     seconds: dict[str, float]  # of the round by both clocks; by `sum`, clients' own seconds add up
     end: float  # when the server moves
     version: int  # how often it had moved before
-    spent: dict[str, float] = {}  # noqa: RUF012 (never changed) joules, megabytes and cost, lost work included
+    spent: dict[str, float] = field(default_factory=dict)  # joules, megabytes and cost, lost work included
+    weights: Any = None  # shares of all data and steps of the jobs' clients, in the vectors' own precision
+    steps: Any = None
+    reading: Any = None
+    counted: Sequence[float] = ()  # how much each upload counts; () under a rule that compares uploads
+    weighed: Json = field(default_factory=dict)  # how much each client counts after each link of a rule
+    deltas: Array | None = None  # [cohort, dim] and what they began from, where somebody wants to know
+    began: Array | None = None
 
 
-def plan_round(setup: RunSetup, trial: TrialState) -> TrialPlan:
+def plan_round(setup: RunSetup, trial: TrialState) -> Round:
     """The trial's next round; moves the trial to its end, as far as that is known before it is computed."""
-    plan = (_whole_cohort if setup.whole_rounds[trial.index] else _next_move)(setup, trial)
-    used, lost = (plan.jobs["client"], plan.jobs["steps"]), (plan.dropped["client"], plan.dropped["steps"])
-    plan = plan._replace(spent=clock.spent(setup.costs[trial.index].accounts, used, lost))
+    this = (_whole_cohort if setup.whole_rounds[trial.index] else _next_move)(setup, trial)
+    used, lost = (this.jobs["client"], this.jobs["steps"]), (this.dropped["client"], this.dropped["steps"])
+    for name, each in setup.costs[trial.index].accounts.items():
+        wasted = each.of(*lost, came=False).sum() if len(this.dropped) else 0.0
+        this.spent[name] = float(each.of(*used).sum() + wasted)
+        trial.spent[name] = trial.spent.get(name, 0.0) + this.spent[name]
     trial.round += 1
-    trial.spent = {name: trial.spent.get(name, 0.0) + each for name, each in plan.spent.items()}
-    trial.seconds = {name: trial.seconds[name] + each for name, each in plan.seconds.items()}
-    trial.seconds["makespan"] = plan.end  # the same, but for rounding
-    _add_steps(trial.steps, plan.jobs)
+    trial.seconds = {"sum": trial.seconds["sum"] + this.seconds["sum"], "makespan": this.end}
+    np.add.at(trial.steps, *used)
     if is_over(setup, trial):
         trial.status = "finished"
-    return plan
+    return this
 
 
-def _whole_cohort(setup: RunSetup, trial: TrialState) -> TrialPlan:
+def _whole_cohort(setup: RunSetup, trial: TrialState) -> Round:
     """A cohort that begins from the newest model, and all of it arrives."""
     decision, cohort = decide_now(setup, trial)
     jobs = np.zeros(len(cohort), JOB)
     jobs["client"], jobs["steps"], jobs["lr"] = cohort, decision.steps, decision.lr
     jobs["number"] = jobs["version"] = trial.round
-    _add_steps(trial.begun, jobs)
-    seconds = clock.round_seconds(setup.costs[trial.index], cohort, decision.steps)
+    trial.begun[cohort] += decision.steps
+    took = clock.client_seconds(setup.costs[trial.index], cohort, decision.steps)
+    seconds = {"sum": float(took.sum()), "makespan": float(took.max())}
     end = trial.seconds["makespan"] + seconds["makespan"]
-    return TrialPlan(jobs, NOBODY, decision, seconds, end, trial.round)
-
-
-def _add_steps(totals: list[int], jobs: Array) -> None:
-    """To every client's steps those of these jobs."""
-    for who, steps in zip(jobs["client"].tolist(), jobs["steps"].tolist(), strict=True):
-        totals[who] += steps
+    return Round(jobs, NOBODY, decision, took, seconds, end, trial.round)
 
 
 def decide_now(setup: RunSetup, trial: TrialState) -> tuple[Decision, Array]:
     """What it would do now with the cohort that is drawn next, and that cohort."""
-    allowed = allowance(setup, trial)
+    allowed = allowance(setup, trial) if setup.mechanism else None
     cohort = draw_clients(setup, trial, allowed)
-    return _decide(setup, trial, cohort, allowed), cohort
-
-
-def _decide(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | None) -> Decision:
-    """The plan for a cohort, by the costs that its clients claim."""
-    context, costs = setup.contexts[trial.index], setup.claimed_costs[trial.index]
-    allows = None if allowed is None else allowed[cohort]
-    return planner.decide(context, trial.memory, trial.round, cohort, costs, allows)
+    context, allows = setup.contexts[trial.index], None if allowed is None else allowed[cohort]
+    return planner.decide(context, trial.memory, trial.round, cohort, allows), cohort
 
 
 def allowance(setup: RunSetup, trial: TrialState) -> Array | None:
     """The most steps of every client in the next round, by what privacy it has left; None: no such limit."""
-    if setup.mechanism is None:
-        return None
     config, share = setup.configs[trial.index], None
     if setup.policy.readings:  # who plans by worth is paced
         share = share_of_run(config, trial.round, trial.seconds[config.clock])
@@ -106,12 +104,10 @@ def allowance(setup: RunSetup, trial: TrialState) -> Array | None:
 
 def is_over(setup: RunSetup, trial: TrialState) -> bool:
     """Whether rounds, seconds, another limit or spent privacy end a trial here."""
-    config, ledger = setup.configs[trial.index], setup.ledgers[trial.index]
-    now = trial.spent | {"rounds": trial.round, "seconds": trial.seconds[config.clock]}
-    limits = {"rounds": config.last_round, "seconds": config.seconds}
-    limits |= {"joules": config.joules, "megabytes": config.megabytes}
-    for what, most in limits.items():
-        if most is not None and now.get(what, 0.0) >= most:
+    seconds, ledger = trial.seconds[setup.configs[trial.index].clock], setup.ledgers[trial.index]
+    now = {"rounds": trial.round, "seconds": seconds, **trial.spent}
+    for what, most in setup.limits[trial.index].items():
+        if now.get(what, 0.0) >= most:
             return True
     return setup.mechanism is not None and ledger.exhausted(ledger.units(trial.begun, trial.round))
 
@@ -128,7 +124,7 @@ def draw_clients(
     A whole cohort is a draw that depends on seed and version alone, so a resumed run draws the same; single
     places are filled by the stateless hash.
     """
-    clients = setup.task.shards.size.shape[1]
+    clients = len(trial.steps)
     if setup.federation.private_clients is not None:
         some = draw_by_chance(setup, trial.seed, trial.round)
         return some if len(some) else np.zeros(1, np.int64)  # one whose work will count nothing
@@ -183,7 +179,7 @@ def _candidates(seed: int, group: int, clients: int, size: int) -> Iterator[int]
         yield from np.minimum(uniform * np.float64(clients), clients - 1).astype(np.int64).tolist()
 
 
-def _next_move(setup: RunSetup, trial: TrialState) -> TrialPlan:
+def _next_move(setup: RunSetup, trial: TrialState) -> Round:
     """A round that may end before all are in: clients start and arrive until the server moves.
 
     The decisions for the clients that arrived are one; some may have been made in earlier rounds.
@@ -205,13 +201,13 @@ def _next_move(setup: RunSetup, trial: TrialState) -> TrialPlan:
     lr: Number = float(jobs["lr"][0]) if same_rate else jobs["lr"]
     decision = Decision(jobs["steps"], lr, predicted if whole else end - now, reasons)
     tidy(queue, version + 1)
-    return TrialPlan(jobs, dropped, decision, seconds, end, version)
+    return Round(jobs, dropped, decision, jobs["arrives"] - jobs["started"], seconds, end, version)
 
 
 def _invite(setup: RunSetup, trial: TrialState, now: float) -> Array:
     """Jobs for all clients that start now."""
     index, queue, version = trial.index, trial.queue, trial.round
-    conditions, allowed = setup.conditions[index], allowance(setup, trial)
+    conditions, allowed = setup.conditions[index], allowance(setup, trial) if setup.mechanism else None
     clients, started = _available_clients(setup, trial, now, allowed)
     if not len(clients):
         return NOBODY
@@ -227,7 +223,7 @@ def _invite(setup: RunSetup, trial: TrialState, now: float) -> Array:
     if setup.end.join is not None:
         queue.predicted = None  # of those in no group: the first rounds of clients
         _assign_groups(setup, trial, jobs)
-    _add_steps(trial.begun, jobs)  # also of jobs that fail later: they spend privacy, too
+    np.add.at(trial.begun, clients, jobs["steps"])  # also of jobs that fail later: they spend privacy, too
     costs = setup.costs[index]
     if conditions is None:
         jobs["arrives"] = now + clock.client_seconds(costs, clients, jobs["steps"])
@@ -261,7 +257,7 @@ def _available_clients(
 
 def _assign_groups(setup: RunSetup, trial: TrialState, jobs: Array) -> None:
     """Give every client its steps and its arrival group, the fastest first."""
-    costs, end, queue = setup.claimed_costs[trial.index], setup.end, trial.queue
+    costs, end, queue = setup.contexts[trial.index].costs, setup.end, trial.queue
     assert end.join is not None
     for place in np.argsort(costs.step_seconds[jobs["client"]], kind="stable").tolist():
         who, most, now = (jobs[name][place].item() for name in ("client", "steps", "started"))
@@ -282,15 +278,16 @@ def _assign_groups(setup: RunSetup, trial: TrialState, jobs: Array) -> None:
 
 def _decide_apart(setup: RunSetup, trial: TrialState, cohort: Array, allowed: Array | None) -> Decision:
     """The same. A constant plan is made once for all clients if they start one by one."""
-    queue = trial.queue
+    queue, context, number = trial.queue, setup.contexts[trial.index], trial.round
     if allowed is not None or not (setup.end.overlap and setup.policy.constant):
-        return _decide(setup, trial, cohort, allowed)
+        allows = None if allowed is None else allowed[cohort]
+        return planner.decide(context, trial.memory, number, cohort, allows)
     if queue.plan_for_all is None:
-        queue.plan_for_all = _decide(setup, trial, np.arange(setup.weights.shape[1]), None)
+        queue.plan_for_all = planner.decide(context, trial.memory, number, np.arange(len(trial.steps)))
     whole: Decision = queue.plan_for_all
     explained = {
         key: [part[i] for i in cohort] if isinstance(part, list) else part
         for key, part in whole.explain.items()
     }
-    lr = planner.rate_now(setup.contexts[trial.index], trial.memory, trial.round)
+    lr = planner.rate_now(context, trial.memory, number)
     return whole._replace(steps=whole.steps[cohort], lr=lr, explain=explained)

@@ -15,7 +15,7 @@ from amsfl.core.records import Array, Json
 from amsfl.core.version import VERSION
 from amsfl.data import Dataset
 from amsfl.data.files import is_table
-from amsfl.engines import Errors, Scores, devices, metrics
+from amsfl.engines import devices, number_scores, table_scores
 from amsfl.engines.models import tensors
 from amsfl.engines.task import Matrix
 from amsfl.methods import Method
@@ -137,13 +137,13 @@ def base(data: Dataset, y: Matrix) -> Json:
     """
     if data.amount is not None:
         off = y.astype(np.float64) * data.amount.scale  # the mean itself is 0, standardised
-        errors = Errors(np.abs(off).mean()[None], (off**2).mean()[None], float(off.var()))
-        scores = metrics(Scores(np.zeros(1), None, errors))[0]
+        errors = np.abs(off).mean()[None], (off**2).mean()[None], float(off.var())
+        scores = number_scores(np.zeros(1), *errors)[0]
     else:
         counts = np.bincount(y, minlength=len(data.classes))
         table = np.zeros((1, len(counts), len(counts)), np.int64)
         table[0, :, counts.argmax()] = counts
-        scores = metrics(Scores(np.zeros(1), table))[0]
+        scores = table_scores(np.zeros(1), table)[0]
         scores |= {"auc": [0.5] * len(counts), "macro_auc": 0.5}  # a constant ranks nothing
     # TOML has no None: what a constant has no value of is 0
     return {

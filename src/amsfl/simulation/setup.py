@@ -63,7 +63,6 @@ class RunSetup(NamedTuple):
     engine: engines.Engine
     profiles: list[clock.Profile]
     costs: list[clock.Costs]
-    claimed_costs: list[clock.Costs]  # by what clients say of their speed
     work: clock.Overhead
     contexts: list[PlannerContext]  # what each trial plans by
     cohort: int
@@ -75,8 +74,11 @@ class RunSetup(NamedTuple):
     mechanism: Mechanism | None  # of privacy
     ledgers: list[Ledger]  # each trial's, of privacy
     conditions: list[clock.ClientConditions | None]  # each trial's; None: nothing happens on the way
+    limits: list[dict[str, float]]  # at which each trial ends: rounds, seconds, joules, megabytes
     whole_rounds: list[bool]  # of each trial: every round is one cohort, and all of it arrives
     learns: bool  # whether rounds change what the next ones are planned by
+    compares_uploads: bool  # whether the server compares them, not just adds them up
+    one_by_one: bool  # whether it, or the record, wants them one by one
     judges: bool  # whether the server may go back to an older model
     row_scores: RowScorer | None = None  # of models, where a ledger of contributions is kept
 
@@ -102,6 +104,13 @@ def engine_by_size(config: RunConfig, job: task.Task, federation: Federation, po
     steps = config.last_round * cohort * each.mean()
     scored = config.last_round / config.eval_every * sum(len(y) for _, y in job.evals.values())
     return engines.by_size(job, federation, steps, scored, config.batch)
+
+
+def limits_of(config: RunConfig) -> dict[str, float]:
+    """Where a run ends at the latest."""
+    each = {"rounds": config.last_round, "seconds": config.seconds}
+    each |= {"joules": config.joules, "megabytes": config.megabytes}
+    return {name: most for name, most in each.items() if most is not None}
 
 
 def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> RunSetup:
@@ -198,7 +207,8 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         if each.joules is not None and "joules" not in cost.accounts:
             raise UserError(f"Setting 'joules' limits joules, and {unknown_spending(each)}")
     stale = end.weight if end.overlap else None
-    plans = zip(configs, policies, claimed, job.shards.size, strict=True)
+    claimed_costs = [cast.costs(trial, each) for trial, each in enumerate(costs)]
+    plans = zip(configs, policies, claimed, claimed_costs, job.shards.size, strict=True)
     return RunSetup(
         config=config,
         configs=list(configs),
@@ -211,11 +221,10 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         ),
         profiles=profiles,
         costs=costs,
-        claimed_costs=[cast.costs(trial, each) for trial, each in enumerate(costs)],
         work=work,
         contexts=[
-            planner_context(each, method, rule, weights, rows, stale, federation.rule)
-            for each, rule, weights, rows in plans
+            planner_context(each, method, rule, weights, said, rows, stale, federation.rule)
+            for each, rule, weights, said, rows in plans
         ],
         cohort=room or clients,
         weights=claimed,
@@ -226,8 +235,11 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         mechanism=mechanism,
         ledgers=ledgers,
         conditions=conditions,
+        limits=[limits_of(each) for each in configs],
         whole_rounds=[each is None and end.waits_for_all for each in conditions],
         learns=planner.learns(method, policy),
+        compares_uploads=federation.compares_uploads,
+        one_by_one=federation.compares_uploads or bool({"models", "worth"} & {*config.details.split(",")}),
         judges=method.judges,
         row_scores=row_scores,
     )

@@ -20,8 +20,8 @@ from amsfl.core import Verdict, score
 from amsfl.core.records import Json
 from amsfl.core.scores import UNBALANCED, judged_by
 from amsfl.data.dataset import is_own_table
-from amsfl.engines import Errors, Scores, Task, devices, metrics
-from amsfl.engines.contract import class_metrics, outputs, score_rows
+from amsfl.engines import Task, devices, number_scores
+from amsfl.engines.contract import class_scores, outputs, score_rows
 from amsfl.engines.models import tensors
 from amsfl.engines.task import Matrix
 from amsfl.portable.evaluation import of_classes, permutation_importance
@@ -31,6 +31,7 @@ from amsfl.record import RoundRecord, Summary
 from amsfl.record.schema import Array
 from amsfl.settings.checks import no_claim
 from amsfl.simulation.components import client_labels, precision
+from amsfl.simulation.plan_round import Round
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
@@ -77,7 +78,7 @@ def summarise(
         target=config.target,
         seconds_to_target=reached.get(config.clock),
         rounds_to_target=int(reached["rounds"]) if reached else None,
-        steps=dict(zip(names, trial.steps, strict=True)),
+        steps=dict(zip(names, trial.steps.tolist(), strict=True)),
         epsilon=dict(zip(sites, ledger.claims(units, by_data), strict=False)),
         noise={name: each.noise for name, each in zip(sites, ledger.exposures, strict=False)},
         joules=trial.spent.get("joules"),
@@ -101,7 +102,7 @@ def summarise(
         verdict=_verdict(setup, trial, records),
         wall={
             "seconds": wall,
-            "client_steps_per_second": sum(trial.steps) / wall if wall else None,
+            "client_steps_per_second": int(trial.steps.sum()) / wall if wall else None,
             "peak_mb": peak_mb(),
         },
     )
@@ -266,7 +267,7 @@ def _by_client(task: Task, logits: Array, order: Array, sizes: list[int]) -> lis
         return np.bincount(cells, minlength=len(sizes) * task.classes).reshape(len(sizes), task.classes)
 
     hits, true, guessed = count((owner + y)[y == guess]), count(owner + y), count(owner + guess)
-    each_of = class_metrics(hits, true, guessed, [0.0] * len(sizes))
+    each_of = class_scores(hits, true, guessed, [0.0] * len(sizes))
     return [{name: each[name] for name in ("accuracy", "macro_f1")} for each in each_of]
 
 
@@ -275,30 +276,26 @@ def _errors_by_client(task: Task, logits: Array, order: Array, sizes: list[int])
     scores = []
     for mine in np.split(order, np.cumsum(sizes)[:-1]):
         y = np.asarray(task.y)[mine]
-        off, unit = logits[mine].astype(np.float64)[:, 0] - y, task.unit
-        errors = Errors(
-            np.abs(off).mean()[None] * unit, (off**2).mean()[None] * unit**2, float(y.var()) * unit**2
-        )
-        (each,) = metrics(Scores(np.zeros(1), None, errors))
+        off = logits[mine].astype(np.float64)[:, 0] - y
+        errors = np.abs(off).mean()[None], (off**2).mean()[None], float(y.var())
+        (each,) = number_scores(np.zeros(1), *errors, task.unit)
         scores.append({name: each[name] for name in ("r2", "mae")})
     return scores
 
 
-def enter_uploads(
-    setup: RunSetup, trial: TrialState, jobs: Array, mix: Sequence[float], uploads: Array | None
-) -> None:
+def enter_uploads(setup: RunSetup, trial: TrialState, this: Round) -> None:
     """After a round: its uploads into the trial's ledger."""
-    index, own = trial.index, trial.ledger
+    index, own, jobs = trial.index, trial.ledger, this.jobs
     verdict = trial.memory.judge.verdict if setup.judges else Verdict.NONE
     if own is None:
         own = worth.open_ledger(setup.task.shards.weights[index], setup.task.dim)
     own, trial.best_ledger = worth.judged(own, trial.best_ledger, verdict)
     if verdict in (Verdict.NONE, Verdict.BETTER):  # else the server took nothing of this round
         # a rule does not say how much each counts
-        counts = np.array(mix) if mix else setup.weights[index, jobs["client"]]
-        assert uploads is not None  # engines keep them where there is a ledger
+        counts = np.array(this.counted) if this.counted else setup.weights[index, jobs["client"]]
+        assert this.deltas is not None  # engines keep them where there is a ledger
         path = jobs["lr"] * jobs["steps"]
-        own = worth.enter(own, jobs["client"], counts, uploads, path, trial.vectors.step)
+        own = worth.enter(own, jobs["client"], counts, this.deltas, path, trial.step)
     trial.ledger = own
 
 

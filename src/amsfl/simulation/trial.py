@@ -8,7 +8,7 @@ follows from steps and speeds alone, so that work may be computed later, and tog
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -78,41 +78,27 @@ class EventQueue:
 
 
 OLDER, BEST = "older.", "best"  # models in a checkpoint: that work under way began from, the best round's
-
-
-class Vectors(NamedTuple):
-    """All vectors that the next round needs. A method's state is empty where it has none."""
-
-    anchor: Array  # [dim] what clients begin from
-    server: Array
-    step: Array  # [dim] the last global step: the direction that readings compare with
-    client: Array  # [clients, ...] of methods with a state at clients
-    memory: Array  # [clients, ...] what a client remembers of its transmissions
-    history: Array  # [clients, ...] what a robust rule remembers of each
-
-
-def first_vectors(federation: Federation, anchor: Array, clients: int) -> Vectors:
-    """Before the first round."""
-    client, memory = (
-        np.repeat(part[None], clients, 0) for part in protocol.initial_client_state(federation, anchor)
-    )
-    kept = 0 if federation.rule is None else federation.rule.remembers
-    history = np.zeros((clients, kept), anchor.dtype)
-    return Vectors(anchor, federation.method.init(anchor)[0], 0 * anchor, client, memory, history)
+VECTORS = ("anchor", "server", "step", "client", "kept", "history")
 
 
 @dataclass
 class TrialState:
-    """One trial's state. `host` of a checkpoint is exactly this, less its arrays and what is derived."""
+    """One trial's state; `host` of a checkpoint is exactly this, less its arrays and what is derived.
+    Vectors that a method does without are empty."""
 
     index: int
     seed: int
     memory: PlannerMemory
-    vectors: Vectors
+    anchor: Array  # [dim] what clients begin from
+    server: Array
+    step: Array  # [dim] the last global step: the direction that readings compare with
+    client: Array  # [clients, ...] of methods with a state at clients
+    kept: Array  # [clients, ...] what a client remembers of its transmissions
+    history: Array  # [clients, ...] what a robust rule remembers of each
+    steps: Array  # int, of every client, of results that were taken
+    begun: Array  # and of all that ever started, be they lost or under way
     round: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(clock.CLOCKS, 0.0))
-    steps: list[int] = field(default_factory=list)  # of every client, of results that were taken
-    begun: list[int] = field(default_factory=list)  # and of all that ever started, be they lost or under way
     status: str = "running"
     spent: dict[str, float] = field(default_factory=dict)  # joules, megabytes, cost so far
     reached: dict[str, float] | None = None  # seconds and rounds at the first evaluation that met the target
@@ -127,15 +113,28 @@ class TrialState:
 
     def checkpoint(self) -> Checkpoint:
         """All that the next round needs."""
-        arrays = self.vectors._asdict() | worth.as_arrays(self)
+        arrays = {name: getattr(self, name) for name in VECTORS} | worth.as_arrays(self)
         for version, models in self.queue.models.items():
             arrays |= {f"{OLDER}{version}.{key}": part for key, part in models._asdict().items()}
         if self.best_model is not None:
             arrays[BEST] = self.best_model
         own = {"memory": self.memory.dump(), "queue": self.queue.dump()}
+        own |= {"steps": self.steps.tolist(), "begun": self.begun.tolist()}
         host = vars(self) | own | dict.fromkeys([*worth.FIELDS, "best_model"])
-        del host["vectors"]
-        return Checkpoint(self.round, arrays, host)
+        return Checkpoint(self.round, arrays, {key: each for key, each in host.items() if key not in VECTORS})
+
+
+def first_state(
+    index: int, seed: int, memory: PlannerMemory, federation: Federation, anchor: Array, clients: int
+) -> TrialState:
+    """A trial before its first round."""
+    client, kept = (
+        np.repeat(part[None], clients, 0) for part in protocol.initial_client_state(federation, anchor)
+    )
+    history = np.zeros((clients, 0 if federation.rule is None else federation.rule.remembers), anchor.dtype)
+    server, none = federation.method.init(anchor)[0], np.zeros(clients, int)
+    vectors = anchor, server, 0 * anchor, client, kept, history
+    return TrialState(index, seed, memory, *vectors, none, none.copy())
 
 
 def load_trial(point: Checkpoint) -> TrialState:
@@ -145,26 +144,22 @@ def load_trial(point: Checkpoint) -> TrialState:
     older = {each: Models(*(parts[f"{each}.{name}"] for name in Models._fields)) for each in versions}
     own = {
         "memory": PlannerMemory.load(point.host["memory"]),
-        "vectors": Vectors(*(np.array(point.arrays[name]) for name in Vectors._fields)),
         "queue": EventQueue.load(point.host["queue"], older),
         "best_model": point.arrays.get(BEST),
+        **{name: np.array(point.arrays[name]) for name in VECTORS},
+        **{name: np.array(point.host[name], int) for name in ("steps", "begun")},
     }
     return TrialState(**point.host | own | worth.from_checkpoint(point))
-
-
-class ServerMove(NamedTuple):
-    """What the server moves with, what it does not wait for, and when."""
-
-    jobs: Array
-    dropped: Array
-    seconds: float
 
 
 Invite = Callable[[float], Array]
 
 
-def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite: Invite) -> ServerMove:
-    """Let time pass until the server moves; `invite(now)` returns the jobs of clients that start then."""
+def next_move(
+    queue: EventQueue, now: float, version: int, end: RoundEnd, invite: Invite
+) -> tuple[Array, Array, float]:
+    """Let time pass until the server moves: with which jobs, without which, and when. `invite(now)` returns
+    the jobs of clients that start then."""
     moments, most = 0, 1
     while not (
         chosen := results_taken(
@@ -183,13 +178,13 @@ def next_move(queue: EventQueue, now: float, version: int, end: RoundEnd, invite
     taken = _select(queue.arrived, chosen)
     late = (queue.jobs if end.late == "drop" else NOBODY).copy()
     late["arrives"] = now
-    move = ServerMove(in_order(taken), join_jobs(queue.dropped, late), now)
+    dropped = join_jobs(queue.dropped, late)
     if queue.open_groups:
         over = taken["arrival_group"].tolist()
         queue.open_groups = {name: each for name, each in queue.open_groups.items() if name not in over}
     queue.arrived, queue.dropped = _select(queue.arrived, ~chosen), NOBODY
     queue.jobs = queue.jobs[len(late) :]
-    return move
+    return in_order(taken), dropped, now
 
 
 def _select(jobs: Array, chosen: Array) -> Array:
