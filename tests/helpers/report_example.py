@@ -1,7 +1,6 @@
 """Records made by hand, for the tests of reports: no training, every number known."""
 
 from amsfl.record import Manifest, RoundRecord, StudyRecord, Summary, TrialRecord
-from amsfl.report.read import Source
 
 HOSTILE = [
     '"><img src=x onerror=hacked()>',
@@ -76,4 +75,4 @@ def source(*entries, folder="study", data=None, clients=None, run=None, notes=No
     }
     facts = {key: {"name": key, "title": key, "note": (notes or {}).get(key, "")} for key, _, _ in entries}
     manifest = Manifest(kind="study", identity=0, settings=settings | study, methods=facts)
-    return Source(folder, StudyRecord(manifest, {key: trials for key, _, trials in entries}))
+    return StudyRecord(manifest, {key: trials for key, _, trials in entries}, folder)

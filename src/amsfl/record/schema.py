@@ -175,6 +175,7 @@ class StudyRecord(NamedTuple):
 
     manifest: Manifest
     trials: dict[str, list[TrialRecord]]  # by entry, in the order of their numbers
+    folder: str = ""  # its name in a report, where several are told apart
 
     @property
     def settings(self) -> Json:

@@ -9,8 +9,9 @@ import pandas as pd
 from amsfl.core import Score, UserError
 from amsfl.core.records import Json
 from amsfl.core.scores import NUMBERS, check_target, recorded_score
+from amsfl.record import StudyRecord
 from amsfl.report import read
-from amsfl.report.read import ReportedMethod, Source, differing, distinct, listed, plural, shown
+from amsfl.report.read import ReportedMethod, differing, distinct, listed, plural, shown
 from amsfl.report.statistics import (
     SURE,
     Interval,
@@ -135,7 +136,7 @@ class Comparison(NamedTuple):
         ]
 
 
-def compare(sources: list[Source], target: float | None = None, score: str | None = None) -> Comparison:
+def compare(sources: list[StudyRecord], target: float | None = None, score: str | None = None) -> Comparison:
     """What all the sources come to; `target` and `score` in place of their own."""
     methods = {one.key: one for one in read.methods(sources)}
     each = list(methods.values())
@@ -193,7 +194,9 @@ def compare(sources: list[Source], target: float | None = None, score: str | Non
     return c if c.differences else c._replace(tests=_tests(c))
 
 
-def _differences(sources: list[Source], methods: Iterable[ReportedMethod], target: float | None) -> list[str]:
+def _differences(
+    sources: list[StudyRecord], methods: Iterable[ReportedMethod], target: float | None
+) -> list[str]:
     """What makes the records no comparison, as in `data: digits; nslkdd`; empty where they are one.
 
     With one `target` for all, their own do not matter.
@@ -239,7 +242,7 @@ def _classes(named: Sequence[str], trials: pd.DataFrame) -> list[str]:
     return distinct(named) if len(named) == count else [f"class {place}" for place in range(count)]
 
 
-def _title(c: Comparison, sources: list[Source]) -> str:
+def _title(c: Comparison, sources: list[StudyRecord]) -> str:
     """The study's own, or what it has: methods and data."""
     settings = sources[0].settings
     if len(sources) == 1 and settings.get("title"):

@@ -15,11 +15,11 @@ from markupsafe import Markup
 
 from amsfl.core.records import Json
 from amsfl.core.version import VERSION
-from amsfl.record import dumps, publish
+from amsfl.record import StudyRecord, dumps, publish
 from amsfl.report.comparison import Comparison, compare
 from amsfl.report.figures import figures
 from amsfl.report.paper import PROTOCOL, VERDICTS, claims
-from amsfl.report.read import Source, block, read, shown
+from amsfl.report.read import block, read, shown
 from amsfl.report.sentences import answer, brackets, notes, scope
 from amsfl.report.tables import Column, Table, tables
 
@@ -46,7 +46,9 @@ def write(folders: list[Path], out: Path, target: float | None = None, score: st
     return out / PAGE
 
 
-def compose(sources: list[Source], target: float | None = None, score: str | None = None) -> dict[str, bytes]:
+def compose(
+    sources: list[StudyRecord], target: float | None = None, score: str | None = None
+) -> dict[str, bytes]:
     """Every file of the report by its name; reads and writes nothing."""
     c = compare(sources, target, score)
     made, marks = tables(c), [brackets(c), *dict.fromkeys(one.note for one in c.methods.values())]
@@ -76,9 +78,9 @@ def compose(sources: list[Source], target: float | None = None, score: str | Non
     return files
 
 
-def _unfinished(sources: list[Source]) -> str:
-    done = sum(len(trials) for source in sources for trials in source.study.trials.values())
-    planned = sum(source.settings["trials"] * len(source.study.trials) for source in sources)
+def _unfinished(sources: list[StudyRecord]) -> str:
+    done = sum(len(trials) for source in sources for trials in source.trials.values())
+    planned = sum(source.settings["trials"] * len(source.trials) for source in sources)
     left = f"Not finished: {done} of {planned} trials are on record, and this report is made from those."
     return left if done < planned else ""
 

@@ -29,17 +29,6 @@ UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 STEERING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-class Source(NamedTuple):
-    """A folder's study, or its run as one."""
-
-    folder: str
-    study: StudyRecord
-
-    @property
-    def settings(self) -> Json:
-        return self.study.settings
-
-
 class ReportedMethod(NamedTuple):
     """One line of a table: a method with its settings."""
 
@@ -51,15 +40,15 @@ class ReportedMethod(NamedTuple):
     trials: list[TrialRecord]
 
 
-def read(folders: list[Path]) -> list[Source]:
+def read(folders: list[Path]) -> list[StudyRecord]:
     """Every folder's study, folders that have the same name told apart."""
     if not folders:
         raise UserError("Name a folder: 'amsfl report results/reproduce'.")
-    sources, names = list[Source](), [folder.name for folder in folders]
+    sources, names = list[StudyRecord](), [folder.name for folder in folders]
     for number, folder in enumerate(folders, start=1):
         name = f"{folder.name}-{number}" if folder.name in names[: number - 1] else folder.name
-        sources.append(Source(name, _study(folder)))
-    if not any(trials for source in sources for trials in source.study.trials.values()):
+        sources.append(_study(folder)._replace(folder=name))
+    if not any(trials for source in sources for trials in source.trials.values()):
         raise UserError(f"Nothing is finished yet in {', '.join(map(str, folders))}; run it first.")
     return sources
 
@@ -89,13 +78,13 @@ def as_study(run: RunRecord) -> StudyRecord:
     return StudyRecord(manifest, {facts["name"]: trials})
 
 
-def methods(sources: list[Source]) -> list[ReportedMethod]:
+def methods(sources: list[StudyRecord]) -> list[ReportedMethod]:
     """All that have a finished trial; several folders' with the folder's name behind their own."""
     found = list[ReportedMethod]()
     for source in sources:
         key, label = ("@" + source.folder, f" · {source.folder}") if len(sources) > 1 else ("", "")
-        for entry, trials in source.study.trials.items():
-            facts, settings = source.study.manifest.methods[entry], source.settings
+        for entry, trials in source.trials.items():
+            facts, settings = source.manifest.methods[entry], source.settings
             title = facts["title"] if entry == facts["name"] else f"{facts['title']} ({entry})"
             sign = f" {DAGGER}" if facts["note"] else ""
             own = {"method": entry, **settings["run"], **settings["methods"][entry]}
