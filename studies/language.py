@@ -280,6 +280,8 @@ def draw(out: Path, picture: Path | None) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     axes[1].set_xscale("log")
     axes[2].set_xscale("log")
+    axes[0].yaxis.set_major_formatter("{x:g}")
+    axes[0].yaxis.set_minor_formatter("{x:g}")
     axes[0].set_ylabel("loss of held-out text (nats a byte)")
     low = min(curve[:, 3].min() for curve in means.values())
     axes[0].set_ylim(0.97 * low, 3 * low)

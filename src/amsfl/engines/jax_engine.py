@@ -85,7 +85,10 @@ class JaxEngine:
                     self._tables(some),
                     np.cumsum([len(w.client) for w in some]),
                 )
-                calls = [self._call(some, ends, table, nth, wave) for nth, wave in enumerate(waves)]
+                kept = [
+                    np.concatenate(part) for part in zip(*((w.state, w.memory) for w in some), strict=True)
+                ]
+                calls = [self._call(some, ends, table, kept, nth, wave) for nth, wave in enumerate(waves)]
                 found |= collect(some, ends, waves, self._run(calls))
         return [found[work.trial] for work in asked]
 
@@ -100,7 +103,7 @@ class JaxEngine:
         return waves
 
     def _call(
-        self, asked: Sequence[Work], ends: Array, table: Table, nth: int, wave: Wave
+        self, asked: Sequence[Work], ends: Array, table: Table, kept: Sequence[Array], nth: int, wave: Wave
     ) -> tuple[tuple[Hashable, ...], tuple[Tree, ...]]:
         """What a wave's program is called with, behind what tells its shapes from others'."""
         jobs, of = wave
@@ -112,7 +115,7 @@ class JaxEngine:
         if len(of) == 1:
             work = asked[of[0]]
             mine = np.where(used, place - (ends[of[0]] - len(work.client)), 0)
-            models, state, memory = work.models, work.state[mine], work.memory[mine]
+            models = work.models
             if 1 < len(models.anchor) != lanes:  # one program for one model, and one for many
                 models = Models(*(part[work.begin[mine]] for part in models))
                 integers[:, BEGIN] = np.arange(lanes)
@@ -121,11 +124,8 @@ class JaxEngine:
             owner = np.searchsorted(ends, place, "right")
             models, shift = join_models([asked[trial].models for trial in of])
             integers[:, BEGIN] += shift[np.searchsorted(of, owner)]
-            state, memory = (
-                np.concatenate([getattr(work, name) for work in asked])[place] for name in ("state", "memory")
-            )
             sums = members(wave, owner)
-        device = nth % len(self.rows)
+        (state, memory), device = (part[place] for part in kept), nth % len(self.rows)
         shapes = one_by_one, device, lanes, len(models.anchor), sums.shape
         return shapes, (self.method, self.rows[device], models, state, memory, own, sums)
 
