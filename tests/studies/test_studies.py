@@ -62,8 +62,8 @@ def test_too_little_noise_is_caught(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[-2].endswith("stands |") and lines[-1].endswith("is false |")
 
 
-def row(who, label, times, end):
-    track = {"case": "mine", "who": who, "label": label, "seed": 0, "profile": "far", "clock": "sum"}
+def row(who, label, times, end, seed=900):
+    track = {"case": "mine", "who": who, "label": label, "seed": seed, "profile": "far", "clock": "sum"}
     return track | {"end": end, "held": end, "low": end, "times": times}
 
 
@@ -84,8 +84,19 @@ def test_the_best_setting_counts_and_a_miss_costs_twice_the_last_second(tmp_path
     whole = {"case": "mine", "majority": 0.2, "rows": [ours, *theirs]}
     (tmp_path / "mine--all.json").write_text(json.dumps(whole))
     table = evidence.Table(tmp_path)
-    assert table.faster("mine", [ours], theirs, 0.70) == pytest.approx(2.0)
-    assert table.faster("mine", [ours], theirs[:1], 0.70) == pytest.approx(20 / 4)
+    assert table.faster([ours], theirs, 0.70) == pytest.approx(2.0)
+    assert table.faster([ours], theirs[:1], 0.70) == pytest.approx(20 / 4)
     assert table.best_end(theirs) == pytest.approx(70)
     evidence.show(tmp_path)
     assert "| ten fixed steps, all else equal | 5.00 / 5.00 / 5.00 | 1 of 1 |" in capsys.readouterr().out
+
+
+def test_steps_chosen_on_the_other_seed(tmp_path):
+    """Five steps are best at one seed and ten at the other: so each is shown where it is the worse one."""
+    at = {("5 steps", 900): 6.0, ("10 steps", 900): 8.0, ("5 steps", 901): 12.0, ("10 steps", 901): 4.0}
+    theirs = [row("fixed", label, [s] * (evidence.LADDER + 1), 0.8, seed) for (label, seed), s in at.items()]
+    ours = [row("amsfl", "", [4.0] * (evidence.LADDER + 1), 0.8, seed) for seed in evidence.SEEDS]
+    whole = {"case": "mine", "majority": 0.2, "rows": ours + theirs}
+    (tmp_path / "mine--all.json").write_text(json.dumps(whole))
+    table = evidence.Table(tmp_path, levels=[0.5])
+    assert table.faster_beforehand(ours, theirs, 0.5) == pytest.approx((12 / 4 * 8 / 4) ** 0.5)
