@@ -9,11 +9,13 @@ import re
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
 from types import ModuleType
 
 import pytest
 
 os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # files are run side by side already
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     # dozens of tests compile the same few programs: kept for this session, and for processes that tests start
     CACHE = tempfile.mkdtemp(prefix="amsfl-tests-")
@@ -42,7 +44,24 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    hypothesis.settings.load_profile("many" if config.getoption("--slow") else "few")
+    slow = config.getoption("--slow")
+    hypothesis.settings.load_profile("many" if slow else "few")
+    # most of what tests take is compiling; with --slow it is done as for users
+    jax.config.update("jax_disable_most_optimizations", not slow)
+
+
+@pytest.fixture
+def optimized(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Programs compiled as for users: where bits are what is tested."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", not pytestconfig.getoption("--slow"))
+
+
+@pytest.fixture
+def without_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports without their pictures, whose drawing takes seconds, where a test looks at other things."""
+    monkeypatch.setattr("amsfl.report.page.figures", lambda comparison: [])
 
 
 # a package that the extra `test` does not bring

@@ -65,15 +65,6 @@ def test_attackers_are_drawn_by_seed():
     np.testing.assert_array_equal(draw_attackers(configs, 10).who, attackers.who)
 
 
-@pytest.mark.parametrize("rule", ["", "cap:0.3,trust:1,trimmed:1"])
-def test_engines_agree(rule):
-    """Four kinds at once, with and without a rule, in float64."""
-    common = SMALL | {"dataset": own_data(), "rounds": 3, "clients": 6, "robust": rule}
-    common |= {"attack": "mimic:1,labelflip:1,colluders:1,alie:1"}
-    loop, jax = (amsfl.run(**(common | {"engine": engine})) for engine in ("loop", "jax"))
-    np.testing.assert_allclose(loop.params, jax.params, rtol=1e-6, atol=1e-9)
-
-
 def test_no_attack_is_a_run_as_before():
     """Nobody attacks: the same bits, whether the setting is empty or names an attack of no client."""
     common = SMALL | {"dataset": own_data(), "rounds": 2}

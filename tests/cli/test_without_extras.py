@@ -1,6 +1,7 @@
 """With optional packages hidden: modules import or name what they need, commands say a sentence."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -26,6 +27,11 @@ IMPORTS = """
 import json, pkgutil, amsfl
 from importlib import import_module
 
+for name in sys.argv[1:]:
+    value = amsfl
+    for part in name.split(".")[1:]:
+        value = getattr(value, part)
+
 missing = {}
 for module in pkgutil.walk_packages(amsfl.__path__, "amsfl."):
     try:
@@ -48,8 +54,24 @@ print(json.dumps(outcomes))
 """
 
 
-def test_modules_import_or_need_an_extra(tmp_path):
-    done = python("-c", HIDE + IMPORTS, cwd=tmp_path)
+ROOT = Path(__file__).parents[2]
+NAME = re.compile(r"(?<![\w./\[@'-])amsfl(?:\.[A-Za-z_]\w*)+")
+GROUPS = {f"amsfl.{name}" for name in ("combines", "policies", "round_ends", "trackers", "transmits")}
+FILES = (".py", ".toml", ".md", ".json", ".invalid", ".csv")
+
+
+def documented():
+    """Every dotted name of amsfl in the documentation, less Flower's and entry points, called like that."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    found = {name for page in pages for name in NAME.findall(page.read_text(encoding="utf-8"))}
+    return sorted({name for name in found if not name.endswith(FILES) and ".flower" not in name} - GROUPS)
+
+
+def test_documented_names_exist_and_modules_import_or_need_an_extra(tmp_path):
+    """The names after `import amsfl` alone; then every module."""
+    names = documented()
+    assert {"amsfl.portable.load", "amsfl.data.load_table", "amsfl.record.read_run"} <= set(names)
+    done = python("-c", HIDE + IMPORTS, *names, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     missing = json.loads(done.stdout)
     assert set(missing.values()) <= set(EXTRAS)
@@ -111,7 +133,7 @@ def test_other_mistakes_are_sentences_without_extras(outcomes):
 
 
 def test_extras_are_those_of_the_package():
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     extras = project["project"]["optional-dependencies"]
     for package, extra in EXTRAS.items():
         assert any(line.startswith(package.replace("_", "-")) for line in extras[extra]), package

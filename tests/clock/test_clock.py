@@ -112,13 +112,6 @@ def test_bytes_by_hand():
     assert clock.costs(profile, job).comm_seconds[0] == pytest.approx(0.5 + 800e-6 + 4.24e-3)
 
 
-def test_unknown_names_get_the_nearest():
-    with pytest.raises(UserError, match=r"Unknown profile 'milld' \(did you mean 'mild'\?\)\."):
-        clock.profile("milld", 5)
-    with pytest.raises(UserError, match=r"Unknown clock 'makspan' \(did you mean 'makespan'\?\)\."):
-        clock.check_clock("makspan")
-
-
 def test_lognormal_is_seeded():
     one, again, other = (clock.profile("lognormal:0.02,0.8", 4000, seed) for seed in (3, 3, 4))
     np.testing.assert_array_equal(one.step_seconds, again.step_seconds)

@@ -114,24 +114,6 @@ def test_clients_that_are_away_are_not_invited(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "changes",
-    [
-        {"availability": "chain:2,1", "jitter": 0.3, "failure": 0.2},
-        {"availability": "day:4,0.5", "jitter": 0.3, "round_end": "buffer:2", "cohort": 4, "clients": 9},
-    ],
-)
-def test_a_resumed_run_has_the_same_bits(tmp_path: Path, changes):
-    changes = {"profile": "wild", "checkpoint_every": 3, "steps": 5, **changes}
-    whole = run(**changes | {"rounds": 9}, out=tmp_path / "whole")
-    run(**changes | {"rounds": 4}, out=tmp_path / "parts")
-    again = amsfl.resume(tmp_path / "parts", dataset=DATA, rounds=9)
-    np.testing.assert_array_equal(again.params, whole.params)
-    assert [each._replace(wall={}) for each in again.rounds] == [
-        each._replace(wall={}) for each in whole.rounds
-    ]
-
-
-@pytest.mark.parametrize(
     ("changes", "sentence"),
     [
         ({"availability": "chian:1,2"}, r"Unknown availability 'chian:1,2' \(did you mean 'chain'\?\)"),

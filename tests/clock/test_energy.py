@@ -84,6 +84,7 @@ def test_a_limit_on_what_nobody_knows_is_said_before_anything_runs(sites):
         run("mild", joules=20.0)
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_a_report_has_the_energy_of_the_run_and_to_the_target(sites, tmp_path: Path):
     run(sites, out=tmp_path / "run")
     page = write([tmp_path / "run"], tmp_path / "report", 0.5).read_text(encoding="utf-8")

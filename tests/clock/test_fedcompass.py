@@ -190,15 +190,6 @@ def test_who_is_late_counts_later_and_a_group_does_not_wait_forever(tmp_path: Pa
     assert times == sorted(times)
 
 
-def test_resumed_it_has_the_same_bits(tmp_path: Path):
-    how = {"clients": 5, "availability": "chain:3,1", "failure": 0.1, "checkpoint_every": 7}
-    whole = run("wild", rounds=20, **how)
-    run("wild", rounds=11, out=tmp_path / "a", **how)
-    again = amsfl.resume(tmp_path / "a", rounds=20, dataset=DATA)
-    np.testing.assert_array_equal(again.params, whole.params)
-    assert [r.seconds for r in again.rounds] == [r.seconds for r in whole.rounds]
-
-
 def test_any_method_may_meet_in_groups_and_a_part_of_the_clients_may_not(sites):
     assert run(sites, method="amsfl", round_end="groups:0.5/1.5", rounds=8).summary.rounds == 8
     assert run(sites, method="fedavg", round_end="groups", clients=3, cohort=2).summary.rounds == 4

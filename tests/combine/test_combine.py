@@ -167,15 +167,6 @@ def test_medians_and_trimmed_means_of_many(kind):
     assert (np.abs((shares * vectors).sum(0) - copies[cut:-cut].mean(0)) <= near).all()
 
 
-@pytest.mark.slow
-def test_engines_agree():
-    """Both engines, in float64, unequal steps by AMSFL's plan, a chain of four of which two remember."""
-    common = SMALL | {"dataset": own_data(), "rounds": 3, "method": "amsfl"}
-    common |= {"robust": "cap:0.4,voices,trust:1,trimmed:1"}
-    loop, jaxed = (amsfl.run(**(common | {"engine": engine})) for engine in ("loop", "jax"))
-    np.testing.assert_allclose(loop.params, jaxed.params, rtol=1e-6, atol=1e-9)
-
-
 @pytest.mark.parametrize("name", ["scaffold", "feddyn"])
 def test_states_that_a_sum_balances_refuse_rules(name):
     with pytest.raises(UserError, match=r"state at every client.*--robust"):

@@ -93,23 +93,6 @@ def test_a_rule_that_remembers_comes_before_one_that_leaves_few():
         amsfl.run(**(SMALL | {"dataset": own_data(), "robust": "median,trust:1"}))
 
 
-@pytest.mark.parametrize("end", ["all", "buffer:2"])
-def test_a_resumed_run_remembers(tmp_path, end):
-    """Two rounds, then two more from the folder, are four rounds; also where the server moves with some."""
-    common = SMALL | {
-        "dataset": own_data(),
-        "clients": 5,
-        "robust": CHAIN,
-        "attack": "mimic:1",
-        "round_end": end,
-    }
-    whole = amsfl.run(**common)
-    amsfl.run(**(common | {"rounds": 2}), out=tmp_path / "run")
-    again = amsfl.resume(tmp_path / "run", dataset=own_data(), rounds=4)
-    np.testing.assert_array_equal(whole.params, again.params)
-    assert whole.rounds[-1].weighed == again.rounds[-1].weighed
-
-
 def test_a_record_says_whom_a_rule_weighed_down_and_the_report_too(tmp_path):
     """Two of six turn their uploads round, tenfold, and are never in the middle; a table says so."""
     out = tmp_path / "run"

@@ -65,9 +65,7 @@ def test_digits() -> None:
     assert data.x.min() == 0 and data.x.max() == 1 and data.sites is None and not data.synthetic
 
 
-def test_unknown_source_names_the_nearest() -> None:
-    with pytest.raises(UserError, match=r"'nslkd'.*did you mean 'nslkdd'"):
-        load("nslkd")
+def test_a_file_of_another_kind_is_called_so() -> None:
     with pytest.raises(UserError, match=r"must end in \.csv"):
         load(__file__)
 
@@ -118,16 +116,13 @@ def test_synth_raw_rows_are_reproducible_and_the_test_split_shows_new_attacks() 
 
 
 def test_synth_is_hard_for_a_linear_model_and_not_for_a_nonlinear_one() -> None:
-    """Least squares on one-hot targets is linear too, and exact; a forest stands for nonlinear models."""
+    """Least squares on one-hot targets is linear, and exact; a forest stands for nonlinear models."""
     from sklearn.ensemble import RandomForestClassifier
-    from sklearn.linear_model import LogisticRegression
 
     data = load("nslkdd-synth")
     x, y = data.evals["holdout"]
-    linear = LogisticRegression(max_iter=40, tol=1e-2).fit(data.x[:6000], data.y[:6000])
     flat = np.linalg.lstsq(data.x, np.eye(5)[data.y], rcond=None)[0]
     forest = RandomForestClassifier(30, random_state=0).fit(data.x[:6000], data.y[:6000])
-    assert 0.80 < linear.score(x, y) < 0.95
     assert 0.80 < np.mean((x @ flat).argmax(axis=1) == y) < 0.95
     assert forest.score(x, y) > 0.96
     assert 0.65 < forest.score(*data.evals["test"]) < 0.85

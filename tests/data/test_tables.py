@@ -572,50 +572,28 @@ def test_class_names_of_other_spellings() -> None:
     assert class_places(("a", "A"), ["a", "A"]) == {"a": 0, "A": 1}
 
 
+IDENTIFIED = ["id,y", *[f"p{i},{i % 2}" for i in range(200)]]
+HEART = [HEADER, *LINES]
 CASES: dict[str, tuple[list[str], dict[str, Any], str]] = {
-    "no label column": (
-        [HEADER.replace("label", "z"), *LINES],
-        {},
-        "has no label column; its columns are age, .*--label",
-    ),
-    "label not there": (
-        [HEADER, *LINES],
-        {"label": "sick"},
-        "no column 'sick'.*known: age, smoker, .*--label",
-    ),
-    "client not there": ([HEADER, *LINES], {"client_column": "ward"}, "no column 'ward'.*--client-column"),
-    "label is client": ([HEADER, *LINES], {"label": "hospital"}, "both the label and the client"),
-    "infinite": ([HEADER, *LINES, "inf,no,7,north,ill"], {}, "Line 22, column 'age' is inf"),
-    "word among numbers": ([HEADER, *LINES, "old,no,7,north,ill"], {}, "Line 22, column 'age' is 'old', but"),
-    "long line": ([HEADER, *LINES, "40,no,7,north,ill,1"], {}, "line 22 has 6 cells; the header has 5"),
+    "no label": ([HEADER.replace("label", "z"), *LINES], {}, "no label column; its columns are age"),
+    "label not there": (HEART, {"label": "sick"}, "no column 'sick'.*known: age, smoker, .*--label"),
+    "client not there": (HEART, {"client_column": "ward"}, "no column 'ward'.*--client-column"),
+    "label is client": (HEART, {"label": "hospital"}, "both the label and the client"),
+    "infinite": ([*HEART, "inf,no,7,north,ill"], {}, "Line 22, column 'age' is inf"),
+    "word among numbers": ([*HEART, "old,no,7,north,ill"], {}, "Line 22, column 'age' is 'old', but"),
+    "long line": ([*HEART, "40,no,7,north,ill,1"], {}, "line 22 has 6 cells; the header has 5"),
     "title above": (["Visits", "a,label", "1,x"], {}, "delete what stands above the names"),
-    "one class": (
-        [HEADER, *[x.replace("ill", "well") for x in LINES]],
-        {},
-        "label 'well'; learning needs two",
-    ),
-    "an amount": ([HEADER, *LINES], {"label": "age"}, "'age' has 20 different values in 20 rows"),
-    "identifier": (
-        ["id,y", *[f"p{i},{i % 2}" for i in range(200)]],
-        {},
-        "no columns besides 'y'.*looks like an identifier.*--columns id=keep",
-    ),
-    "odd number": (
-        [HEADER, *LINES],
-        {"columns": "smoker=number"},
-        "column 'smoker' is '(yes|no)', but the rest",
-    ),
-    "no such column": ([HEADER, *LINES], {"drop": "agee"}, r"no column 'agee'.*'age'"),
-    "no such reading": ([HEADER, *LINES], {"columns": "age=letters"}, "not NAME=HOW with HOW one of number"),
+    "one class": ([line.replace("ill", "well") for line in HEART], {}, "label 'well'; learning needs two"),
+    "an amount": (HEART, {"label": "age"}, "'age' has 20 different values in 20 rows"),
+    "identifier": (IDENTIFIED, {}, "no columns besides 'y'.*looks like an identifier.*--columns id=keep"),
+    "odd number": (HEART, {"columns": "smoker=number"}, "column 'smoker' is '(yes|no)', but the rest"),
+    "no such column": (HEART, {"drop": "agee"}, r"no column 'agee'.*'age'"),
+    "no such reading": (HEART, {"columns": "age=letters"}, "not NAME=HOW with HOW one of number"),
     "all dropped": (["a,y", "1,0", "2,1", "3,0", "4,1"], {"drop": "a"}, "no columns besides 'y'"),
     "nobody's rows": (["a,y", "1,", "2,"], {}, "Every row of .* lacks y"),
     "no header": (["1,1", "3,4", "5,6"], {}, "must name the columns"),
     "same name twice": (["a,a,y", "1,2,0"], {}, "has two columns 'a'"),
-    "a feature's name": (
-        ["g,g=a,y", *[f"{'ab'[i % 2]},{i % 7 + 0.5},{i % 2}" for i in range(20)]],
-        {},
-        "has a column 'g=a'.*rename it",
-    ),
+    "a feature's name": (["g,g=a,y", *["a,0.5,0", "b,1.5,1"] * 10], {}, "has a column 'g=a'.*rename it"),
     "header only": ([HEADER], {}, "no rows below its first line"),
 }
 

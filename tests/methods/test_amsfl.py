@@ -98,7 +98,7 @@ def test_every_verdict_by_hand():
     assert revise(anchor, revise(anchor, better, Verdict.RESTART)[1], Verdict.BACK)[0] == 0
 
 
-@pytest.mark.parametrize("engine", ["loop", "jax"])
+@pytest.mark.parametrize("engine", ["loop", pytest.param("jax", marks=pytest.mark.slow)])
 def test_without_its_parts_it_is_fedavg_with_planned_steps(engine):
     """The same plans, seconds and models, cooling rate and all, where rows and speeds differ."""
 

@@ -20,9 +20,10 @@ from amsfl.engines.models import make
 from amsfl.portable.network import shapes
 
 MODELS = ("softmax", "mlp:12-7", "cnn")
+SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in ("softmax", "cnn")]
 
 
-@pytest.fixture(scope="module", params=MODELS)
+@pytest.fixture(scope="module", params=["mlp:12-7", *SLOW])
 def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
     where = tmp_path_factory.mktemp("runs") / "run"
     settings = {"data": "digits", "clients": 3, "rounds": 3, "steps": 3, "engine": "loop"}

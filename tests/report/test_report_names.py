@@ -144,6 +144,7 @@ def test_the_policy_stops_what_a_page_should_not_hold(page, browser):
     assert len([message for message in refused if "Content Security Policy" in message]) >= 3
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_a_hostile_table_goes_through_compare(tmp_path):
     """From a CSV file with such classes, clients, columns and file name to the page."""
     classes = ['"><img src=x onerror=window.ran=1>', "</script><script>window.ran=1</script>"]

@@ -53,6 +53,7 @@ def test_one_number_in_page_csv_and_summary(study):
     assert sum(1 for _ in (study / "trials.csv").open()) == 1 + 6
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_the_papers_numbers_stand_beside_ours_on_its_data_alone(study):
     """The study is of digits: no claim and no number of the paper is beside it, and its title says digits."""
     assert len(PAPER) == 7 and not any(row["kind"] == "paper" for row in rows(study, "table1"))
@@ -114,6 +115,7 @@ def test_cells_of_a_table():
     assert texts[2][0][0] == "–"  # noqa: RUF001
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_notes_stand_once_on_the_page_and_with_every_file():
     one, data = entry("a", [0.3, 0.92], 2), {"synthetic": True, "note": "Made up."}
     files = compose([source(one, entry("b", [0.2, 0.5], 2), data=data, notes={"a": "A note of a."})], 0.9)
@@ -149,6 +151,7 @@ def test_one_round_and_fifty_clients_have_a_report():
     assert b"<image" in files["steps.svg"] and "40 of 50" in files["report.html"].decode()
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_runs_and_studies_are_overlaid_and_a_runs_own_summary_is_left_alone(study, tmp_path):
     once = {"data": "digits", "model": "softmax", "seconds": 3, "target": 0.6, "engine": "loop"}
     once |= {"stop_at_target": False, "partition": "dirichlet:0.3"}

@@ -43,6 +43,7 @@ def test_equal_clients_and_a_buffer_of_the_cohort_are_synchronous(seed, cohort, 
         assert other.summary.virtual_seconds_by_clock == both[0].summary.virtual_seconds_by_clock
 
 
+@pytest.mark.slow
 def test_the_same_on_lanes():
     one, other = (run(engine="jax", precision="float32", round_end=end) for end in ("all", "buffer:5"))
     np.testing.assert_array_equal(one.params, other.params)
@@ -142,29 +143,6 @@ def test_asynchronous_runs_against_a_heap(tmp_path: Path, count, staleness):
     np.testing.assert_allclose(found.params, x, rtol=1e-12, atol=1e-13)
     assert found.summary.virtual_seconds == pytest.approx(now, rel=1e-12)
     assert max(max(each.staleness) for each in found.rounds) > 1
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"round_end": "quorum:3"},
-        {"round_end": "quorum:2,drop", "cohort": 4, "clients": 9},
-        {"round_end": "deadline:0.2", "method": "amsfl"},
-        {"round_end": "buffer:2", "cohort": 4, "clients": 9, "transmit": "topk:0.5"},
-        {"round_end": "buffer:2", "engine": "jax", "precision": "float32"},
-    ],
-)
-def test_a_resumed_run_has_the_same_bits(tmp_path: Path, changes):
-    changes = {"profile": "wild", "checkpoint_every": 3, **changes}
-    if changes.get("method") == "amsfl":
-        changes |= {"method": "amsfl-steps"}  # AMSFL itself cools by the end that a run knows of
-    whole = run(**changes, rounds=9, out=tmp_path / "whole")
-    run(**changes, rounds=4, out=tmp_path / "parts")
-    again = amsfl.resume(tmp_path / "parts", dataset=DATA, rounds=9)
-    np.testing.assert_array_equal(again.params, whole.params)
-    assert [each._replace(wall={}) for each in again.rounds] == [
-        each._replace(wall={}) for each in whole.rounds
-    ]
 
 
 def test_what_stale_work_counts():

@@ -78,7 +78,7 @@ def test_a_network_of_numbers_gives_one() -> None:
     assert amsfl.run(dataset=table, network=linear((1,), inputs=2), **own).summary.rounds == 1
 
 
-@pytest.mark.parametrize("engine", ["loop", "jax"])
+@pytest.mark.parametrize("engine", ["loop", pytest.param("jax", marks=pytest.mark.slow)])
 def test_a_rule_gives_a_weight_for_each_row(engine: str) -> None:
     rule = Combine("few", lambda uploads, weights, steps, history: Combined(uploads, weights[:1]))
     with pytest.raises(amsfl.UserError, match=r"'few'.*5 rows and 1 weights"):

@@ -71,9 +71,6 @@ def test_what_rounds_are_compared_by() -> None:
     assert worth({"recall": [0.1, 0.7], "loss": 2.0}, recall, by_loss=True) == -2.0
 
 
-OTHERS = ("fedavg", "fednova", "feddyn")  # that have the same momentum
-
-
 def drawn(seed: int, steps: int, batch: int, rows: int) -> np.ndarray:
     with np.errstate(over="ignore"):
         key = sampling.stream(*map(sampling.words, (seed, 3, 5)))
@@ -174,13 +171,6 @@ def test_clients_take_the_steps_of_their_epochs() -> None:
 def test_learning_rates_decay_round_by_round() -> None:
     run = amsfl.run(dataset=own_data(), **SMALL | {"lr": 0.5, "lr_decay": 0.5})
     assert [each.lr for each in run.rounds] == [0.5, 0.25, 0.125, 0.0625]
-
-
-def test_the_summary_has_the_best_round() -> None:
-    run = amsfl.run(dataset=own_data(), **SMALL | {"lr": 30.0, "rounds": 8, "score": "accuracy"})
-    scores = [each.metrics["holdout"]["accuracy"] for each in run.rounds]
-    best = run.summary.best
-    assert (best["round"], best["score"]) == (1 + int(np.argmax(scores)), max(scores))
 
 
 def test_privacy_goes_with_steps_and_random_minibatches() -> None:

@@ -238,6 +238,7 @@ def test_undefined_scores_are_none() -> None:
     assert "NaN" not in json.dumps(result.summary._asdict())
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_a_comparison_of_numbers(table: Path, tmp_path: Path) -> None:
     """From the search to the page: the base row says the mean, and nothing is called accuracy."""
     options = ["--data", str(table), "--label", "rent", "--target", "mae=30"]

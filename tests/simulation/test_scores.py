@@ -105,6 +105,7 @@ def test_rows_outputs_in_numpy_are_those_of_a_compiled_network() -> None:
         np.testing.assert_allclose(plain(params, split), compiled(params, split), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.usefixtures("optimized")
 def test_splits_of_about_the_same_size_are_scored_by_one_program_to_the_same_bits() -> None:
     data = unbalanced()
     rng = np.random.default_rng(1)
@@ -119,6 +120,7 @@ def test_splits_of_about_the_same_size_are_scored_by_one_program_to_the_same_bit
         assert found == alone
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_a_run_tells_every_class_and_client(tmp_path: Path) -> None:
     """On disk without a NaN, in the report as tables and a figure; none of it where nobody asks."""
     data = unbalanced()
@@ -146,6 +148,7 @@ def test_a_run_tells_every_class_and_client(tmp_path: Path) -> None:
     assert target.summary.rounds_to_target is not None and target.summary.score == "recall:no"
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_auc_and_other_scores_are_targets_too(tmp_path: Path) -> None:
     """By scikit-learn's numbers at every evaluation, only where a run goes by them; as others spell them."""
     data, settings = unbalanced(classes=("no", "yes")), SMALL | {"rounds": 30, "engine": "loop"}

@@ -88,8 +88,3 @@ def test_a_frame_is_a_table(tmp_path: Path) -> None:
 def test_a_sweep_says_what_has_no_effect() -> None:
     with pytest.warns(Remark, match="'steps' has no effect"):
         amsfl.sweep({"steps": [2, 5]}, data="digits", **SMALL | {"method": "amsfl"})
-
-
-def test_settings_that_exclude_each_other() -> None:
-    with pytest.raises(UserError, match=r"^A round has so many steps, or epochs"):
-        amsfl.run(data="digits", steps=3, epochs=1, **SMALL)

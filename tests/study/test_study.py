@@ -139,6 +139,7 @@ def test_trials_are_paired(whole):
     assert all(len(scores) == 5 for trial in first.values() for scores in trial)
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_a_finished_study_is_not_run_again_but_grows(whole, tmp_path, monkeypatch):
     def never(*_):
         raise AssertionError("run again")

@@ -48,6 +48,7 @@ def test_the_search_never_sees_what_trials_are_judged_by() -> None:
     assert tune.APART > 3
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_the_best_candidate_wins_and_is_on_record(tmp_path: Path) -> None:
     """A rate of 1e-6 learns nothing; whatever the search finds is better, and is what the trials run with."""
     flags = [f for key, value in SMALL.items() for f in (f"--{key}", str(value))]
