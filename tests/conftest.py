@@ -94,14 +94,12 @@ def needs_extras(item: pytest.Function) -> bool:
 
 # files that take longest come first, and before them the one that mostly waits
 LONGEST = (
-    "test_flower_real",
+    "test_deploy",
     "test_engines",
-    "test_estimator",
-    "test_privacy",
     "test_simulation",
-    "test_run_record",
-    "test_portable",
-    "test_record_writers",
+    "test_privacy",
+    "test_golden",
+    "test_report_page",
 )
 
 

@@ -1,4 +1,4 @@
-"""`amsfl run`, `resume` and the lists: flags, TOML, JSON on stdout, and a sentence for every mistake."""
+"""`amsfl run`, `resume` and the lists: flags, TOML, JSON, a sentence for every mistake, the end."""
 
 import json
 from pathlib import Path

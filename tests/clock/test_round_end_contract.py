@@ -114,9 +114,7 @@ def by_the_docstring(end: RoundEnd, seconds: list[float], moves: int) -> list[Ta
 @pytest.mark.parametrize("name", ENDS)
 def test_who_is_taken_when_and_with_which_weight(name: str, server: str, tmp_path: Path) -> None:
     if server == "flower" and ENDS[name].late == "drop":
-        pytest.skip(
-            "nobody can stop a real client: it is asked again when it has ended (test_flower_async.py)"
-        )
+        pytest.skip("nobody can stop a real client: it is asked again when it has ended")
     expected = by_the_docstring(ENDS[name], SECONDS, MOVES)
     moves = SERVERS[server](ENDS[name], SECONDS, MOVES, tmp_path)
     assert [(each.clients, each.ages) for each in moves] == [(each.clients, each.ages) for each in expected]

@@ -1,4 +1,4 @@
-"""Robust rules: byzfl's answers for equal clients, weights as copies, steps are no attack, both engines."""
+"""Robust rules: byzfl's answers, weights as copies, what several rounds tell, whom rules weigh down."""
 
 from functools import partial
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Sources by name, the hold-out split, digits, and the synthetic stand-in."""
+"""Sources by name, the hold-out split, digits, the synthetic stand-in, the tutorial's messy table."""
 
 import csv
 import gzip

@@ -1,4 +1,4 @@
-"""Gain and fading from readings, with numbers small enough to check by hand."""
+"""Gain and fading from readings, and the judge, with numbers small enough to check by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A model that leaves: the same logits in numpy, torch, onnxruntime and scikit-learn, for every network."""
+"""A model that leaves: the same logits in every library; predictions as others take them."""
 
 import csv
 import importlib.util

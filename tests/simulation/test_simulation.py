@@ -1,4 +1,4 @@
-"""The round and `amsfl.run`: when it stops, what it costs, who takes part, what it returns."""
+"""The round and `amsfl.run`: when it stops, what it costs and saves, who takes part, what it returns."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The search before a comparison: for whom, on which rows, at what cost, and that it is on record."""
+"""The search before a comparison; results that are kept are of the files that settings name."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Corrected claims hold on thousands of random problems; the constants they use are what they say."""
+"""Corrected claims hold on thousands of problems; Theorem 3.4's formula does not solve its own."""
 
 from pathlib import Path
 
