@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
-from command_line import CliRunner
+from command_line import invoke
 from federation_small import python
 
 from amsfl import cli
-from amsfl.cli.app import app
 from amsfl.cli.output import sentences
 from amsfl.data import load
 
@@ -65,7 +64,7 @@ def call(tmp_path, monkeypatch):
             monkeypatch.setattr(place, begins)
         except ImportError:  # without Flower, deploy says so
             continue
-    return lambda words: CliRunner().invoke(app, words)
+    return lambda words: invoke(*words)
 
 
 def refuse(constant):

@@ -4,9 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import CliRunner, Outcome
-
-from amsfl.cli.app import app
+from command_line import Outcome, invoke
 
 SITES = """client,weight,step_seconds,comm_seconds,gain,fading
 Oslo,0.3,0.010,0.05,1.0,0.05
@@ -23,7 +21,7 @@ def run(tmp_path: Path):
     def call(text: str, *options: str) -> Outcome:
         file = tmp_path / "clients.csv"
         file.write_text(text, encoding="utf-8")
-        return CliRunner().invoke(app, ["plan", str(file), *options])
+        return invoke("plan", file, *options)
 
     return call
 
@@ -106,7 +104,7 @@ def test_mistakes_are_one_sentence(run, text: str, options: tuple[str, ...], sen
 
 
 def test_a_missing_file_is_named() -> None:
-    result = CliRunner().invoke(app, ["plan", "nowhere.csv"])
+    result = invoke("plan", "nowhere.csv")
     assert result.exit_code == 2
     assert result.stderr == (
         "amsfl: Cannot read nowhere.csv: No such file or directory. Give a CSV file of clients.\n"

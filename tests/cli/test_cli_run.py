@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import CliRunner
+from command_line import invoke
 from federation_small import SMALL, python
 from report_example import trial
 
-from amsfl.cli.app import app
 from amsfl.cli.progress import lines
 from amsfl.record import Manifest, RoundRecord
 
@@ -21,7 +20,7 @@ QUICK = [f"--{name}={value}" for name, value in SMALL.items()]
 def call(tmp_path, monkeypatch):
     """The command in an empty working directory."""
     monkeypatch.chdir(tmp_path)
-    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return invoke
 
 
 def refused(result, sentence: str, code: int = 2) -> None:

@@ -42,12 +42,12 @@ print(json.dumps(missing))
 """
 COMMANDS = """
 import json
-from command_line import CliRunner
+from command_line import invoke
 from amsfl.cli.app import app
 
 outcomes = []
 for words in json.loads(sys.argv[1]):
-    result = CliRunner().invoke(app, words)
+    result = invoke(*words)
     wrong = result.exception if not isinstance(result.exception, (SystemExit, type(None))) else ""
     outcomes.append([words, result.exit_code, result.stderr, repr(wrong) if wrong else ""])
 print(json.dumps(outcomes))

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import CliRunner
+from command_line import invoke, succeed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amsfl.cli.app import app
 from amsfl.core import UserError
 from amsfl.data import catalogue, load, named, nslkdd
 from amsfl.data.dataset import random_stream, split
@@ -209,8 +208,7 @@ def test_from_nothing_to_predictions(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
 
     def call(line: str):
-        result = CliRunner().invoke(app, line.split())
-        assert result.exit_code == 0, result.output
+        result = succeed(*line.split())
         return result
 
     said = call("data --example").stdout
@@ -235,6 +233,6 @@ def test_from_nothing_to_predictions(tmp_path, monkeypatch) -> None:
 def test_mistakes_are_sentences(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "visits.csv").write_text("mine\n1\n")
-    taken = CliRunner().invoke(app, ["data", "--example"])
+    taken = invoke("data", "--example")
     assert taken.exit_code == 2 and "is something else" in taken.stderr
     assert (tmp_path / "visits.csv").read_text() == "mine\n1\n"

@@ -15,11 +15,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from command_line import CliRunner
+from command_line import invoke
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
-from amsfl.cli.app import app as command
 from amsfl.core import UserError
 from amsfl.flower import site_check
 from amsfl.flower.deploy import deploy, write_project
@@ -31,7 +30,7 @@ SMALL: dict[str, Any] = {"data": "digits", "clients": 3, "model": "softmax", "ro
 
 
 def typed(text: str, *more: object) -> Any:
-    return CliRunner().invoke(command, [*text.split(), *map(str, more)])
+    return invoke(*text.split(), *more)
 
 
 def test_a_table_is_trained_on_in_this_process(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """The command, called in this process: what it prints, how it ends, and what it lets through."""
 
 import io
-from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
@@ -26,15 +25,20 @@ class Tee(io.StringIO):
         return super().write(text)
 
 
-class CliRunner:
-    """Called as those of click and Typer are."""
+def invoke(*words: object) -> Outcome:
+    """`amsfl WORDS`"""
+    both = io.StringIO()
+    out, err, exception = Tee(both), Tee(both), None
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            code = call([str(word) for word in words])
+        except Exception as error:
+            code, exception = 1, error
+    return Outcome(code, out.getvalue(), err.getvalue(), both.getvalue(), exception)
 
-    def invoke(self, app: object, words: Sequence[object]) -> Outcome:
-        both = io.StringIO()
-        out, err, exception = Tee(both), Tee(both), None
-        with redirect_stdout(out), redirect_stderr(err):
-            try:
-                code = call([str(word) for word in words])
-            except Exception as error:
-                code, exception = 1, error
-        return Outcome(code, out.getvalue(), err.getvalue(), both.getvalue(), exception)
+
+def succeed(*words: object) -> Outcome:
+    """`amsfl WORDS`, which must end well."""
+    done = invoke(*words)
+    assert done.exit_code == 0, done.output
+    return done

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from amsfl.cli.app import app as app
-
 SETTINGS = """
 title = "A small study"
 kind = "{kind}"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from blocks import blocks, commands, pages
-from command_line import CliRunner
+from command_line import invoke
 
-from amsfl.cli.app import NAMES, app, parameters
+from amsfl.cli.app import NAMES, parameters
 from amsfl.settings.definitions import RunConfig
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +69,7 @@ def test_marked_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
             for line in re.sub(r"\\\n\s*", " ", block.text).splitlines():
                 command = shlex.split(line.removeprefix("$ "), comments=True)
                 if command[:1] == ["amsfl"]:
-                    result = CliRunner().invoke(app, command[1:])
+                    result = invoke(*command[1:])
                     assert result.exit_code == 0, (line, result.output)
 
 

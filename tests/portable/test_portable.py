@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import CliRunner
+from command_line import invoke, succeed
 
 import amsfl
 from amsfl import portable
-from amsfl.cli.app import app
 from amsfl.core import DiskError, Remark, UserError
 from amsfl.data import load
 from amsfl.data.dataset import LabelScale
@@ -63,10 +62,7 @@ def test_every_library_has_the_same_logits(trained: Any, tmp_path: Path) -> None
     with pytest.warns(Remark, match="times as large"):  # a frame is believed
         model.predict(dict(zip(model.features, features.T, strict=True)))
     for to in ("sklearn", "torch", "onnx"):
-        done = CliRunner().invoke(
-            app, ["export", str(where), "--to", to, "--which", "last", "--out", str(tmp_path / to)]
-        )
-        assert done.exit_code == 0, done.output
+        succeed("export", where, "--to", to, "--which", "last", "--out", tmp_path / to)
     classifier = loaded(tmp_path / "sklearn" / "model.py")
     np.testing.assert_allclose(classifier.decision_function(x), expected, atol=1e-5)
     digits = result.parts.data.evals["holdout"][1]  # numbers, as a data frame has them
@@ -151,8 +147,7 @@ def test_predict_writes_names_and_probabilities(tmp_path: Path) -> None:
         "place,extra,amount\nnorth,1,0\nnowhere,2,6\n", encoding="utf-8"
     )  # other order, unknown word
     out = tmp_path / "p.csv"
-    done = CliRunner().invoke(app, ["predict", str(tmp_path / "run"), str(new), "--out", str(out)])
-    assert done.exit_code == 0, done.output
+    done = succeed("predict", tmp_path / "run", new, "--out", out)
     rows = list(csv.DictReader(out.open(encoding="utf-8")))
     assert [row["prediction"] for row in rows] == list(result.best_model.predict(str(new))) == ["no", "yes"]
     for row in rows:
@@ -162,7 +157,7 @@ def test_predict_writes_names_and_probabilities(tmp_path: Path) -> None:
     both = np.concatenate([trained.x, trained.evals["holdout"][0]])
     assert sorted(map(tuple, both)) == sorted(map(tuple, encoded))  # rows are encoded as in training
     new.write_text("place\nnorth\n", encoding="utf-8")
-    done = CliRunner().invoke(app, ["predict", str(tmp_path / "run"), str(new), "--out", str(out)])
+    done = invoke("predict", tmp_path / "run", new, "--out", out)
     assert done.exit_code == 2 and "has no column 'amount'" in done.stderr
 
 
@@ -176,7 +171,7 @@ def test_a_network_of_ones_own_keeps_its_numbers(tmp_path: Path) -> None:
     }
     with pytest.raises(UserError, match="network of the user's own"):
         portable.load(tmp_path / "run").predict(rows_of(result))
-    done = CliRunner().invoke(app, ["export", str(tmp_path / "run"), "--to", "torch"])
+    done = invoke("export", tmp_path / "run", "--to", "torch")
     assert done.exit_code == 2 and "network of the user's own" in done.stderr
 
 
@@ -211,8 +206,8 @@ def test_rows_with_answers_are_scored_and_columns_explained(tmp_path: Path) -> N
     run = tmp_path / "run"
     amsfl.run(data=str(table), model="softmax", engine="loop", rounds=6, out=run, progress=False)
     out = tmp_path / "p.csv"
-    done = CliRunner().invoke(app, ["predict", str(run), str(table), "--out", str(out)])
-    assert done.exit_code == 0 and "accuracy: " in done.stdout, done.output
+    done = succeed("predict", run, table, "--out", out)
+    assert "accuracy: " in done.stdout
     assert "the rows that the model was trained on" in done.stdout
     predicted = [row["prediction"] for row in csv.DictReader(out.open(encoding="utf-8"))]
     found = portable.evaluate(portable.load(run), str(table))
@@ -227,18 +222,17 @@ def test_rows_with_answers_are_scored_and_columns_explained(tmp_path: Path) -> N
     assert found.trained_on and known == [True, False]  # the same rows in memory, and one row less
     importance = {each.column: each.lost for each in portable.explain(portable.load(run), str(table))}
     assert list(importance) == ["amount", "noise"] and importance["amount"] > 0.3 > importance["noise"] + 0.2
-    done = CliRunner().invoke(app, ["explain", str(run), str(table), "--json"])
-    assert done.exit_code == 0 and json.loads(done.stdout)[0]["column"] == "amount", done.output
-    done = CliRunner().invoke(app, ["predict", str(run), str(table), "--out", str(out), "--json"])
-    assert done.exit_code == 0, done.output
+    done = succeed("explain", run, table, "--json")
+    assert json.loads(done.stdout)[0]["column"] == "amount"
+    done = succeed("predict", run, table, "--out", out, "--json")
     assert json.loads(done.stdout)["scores"] == pytest.approx(found.scores)
     alone = tmp_path / "alone"  # a table of one column says what it goes by, too
     settings: dict[str, Any] = {"model": "softmax", "engine": "loop", "rounds": 1, "progress": False}
     amsfl.run(data=str(table), drop="noise", out=alone, **settings)
-    done = CliRunner().invoke(app, ["explain", str(alone)])
-    assert done.exit_code == 0 and "amount" in done.stdout, done.output
+    done = succeed("explain", alone)
+    assert "amount" in done.stdout
     (tmp_path / "new.csv").write_text("amount,noise\n1,2\n")
-    done = CliRunner().invoke(app, ["explain", str(run), str(tmp_path / "new.csv")])
+    done = invoke("explain", run, tmp_path / "new.csv")
     assert done.exit_code == 2 and "nothing can be scored" in done.stderr
 
 
@@ -333,12 +327,12 @@ def test_new_rows_are_never_overwritten(tmp_path: Path) -> None:
     amsfl.run(data=str(rows), model="softmax", engine="loop", clients=2, rounds=1, out=run, progress=False)
     before = rows.read_bytes()
     for source in (rows, tmp_path):  # a folder means the files in it
-        done = CliRunner().invoke(app, ["predict", str(run), str(source), "--out", str(rows)])
+        done = invoke("predict", run, source, "--out", rows)
         assert done.exit_code == 2 and "t.csv" in done.stderr and "--out" in done.stderr
         assert rows.read_bytes() == before
     other = tmp_path / "t.json"
     other.write_text("[]")
-    done = CliRunner().invoke(app, ["predict", str(run), str(other)])
+    done = invoke("predict", run, other)
     assert done.exit_code == 2 and ".jsonl" in done.stderr
 
 
@@ -347,5 +341,5 @@ def test_what_is_new_in_rows_is_said_once(tmp_path: Path) -> None:
     rows.write_text("x,label\n" + "".join(f"{n % 7},{n % 2}\n" for n in range(60)))
     amsfl.run(data=str(rows), model="softmax", engine="loop", clients=2, rounds=1, out=run, progress=False)
     rows.write_text("x,label\n1e9,0\n1,1\n")  # scored, too
-    done = CliRunner().invoke(app, ["predict", str(run), str(rows), "--out", str(out)])
+    done = invoke("predict", run, rows, "--out", out)
     assert "accuracy" in done.stdout and done.stderr.count("far from") == 1

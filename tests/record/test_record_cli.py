@@ -5,13 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from command_line import CliRunner
+from command_line import invoke
 from crashes import everything
 from federation_small import SMALL
 
 import amsfl
 from amsfl import record, study
-from amsfl.cli.app import app
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.record import disk
@@ -23,7 +22,7 @@ QUICK = ["--data", "digits", "--model", "softmax", "--method", "fedavg", "--engi
 @pytest.fixture
 def call(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+    return invoke
 
 
 def refused(result, pattern: str, code: int = 2) -> None:

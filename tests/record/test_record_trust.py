@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CliRunner
+from command_line import invoke
 
 import amsfl
 from amsfl import portable
-from amsfl.cli.app import app
 from amsfl.core import DiskError, UserError
 from amsfl.portable.export import export
 from amsfl.record import disk
@@ -87,6 +86,6 @@ def test_a_record_cannot_choose_what_is_run(
     manifest["settings"] |= {"method": "evilm:evil", "round_end": "evilm:evil"}
     (where / "record.json").write_bytes(disk.seal(manifest))
     for command in (["resume", "run"], ["explain", "run", "--leaves"], ["calibrate", "run"]):
-        done = CliRunner().invoke(app, command)
+        done = invoke(*command)
         assert done.exit_code != 0 or command[0] == "calibrate", command  # which asks for neither
         assert not (tmp_path / "ran").exists(), command

@@ -8,11 +8,10 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from command_line import CliRunner
+from command_line import succeed
 from hypothesis import example, given
 from hypothesis import strategies as st
 from report_example import HOSTILE, source, trial
-from study_example import app
 
 from amsfl.report.page import compose
 from amsfl.report.read import distinct, short, shown
@@ -156,7 +155,6 @@ def test_a_hostile_table_goes_through_compare(tmp_path):
         writer.writerows([classes[k % 2], sites[k // 2 % 2], k % 2 + k / 100] for k in range(40))
     flags = "--client-column site --methods fedavg --model softmax --rounds 2 --trials 1 --tune none --quiet"
     files = ["--data", str(where), "--out", str(tmp_path / "o")]
-    done = CliRunner().invoke(app, ["compare", *files, *flags.split()])
-    assert done.exit_code == 0, done.output
+    succeed("compare", *files, *flags.split())
     words = Words((tmp_path / "o" / "report.html").read_text(encoding="utf-8"))
     assert {*classes, *(f"ACC {name}" for name in sites)} <= set(words.cells)

@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 from browser import view
-from command_line import CliRunner
+from command_line import invoke, succeed
 from report_example import entry, source, trial
-from study_example import app, settings
+from study_example import settings
 from test_report_names import Words
 
 from amsfl import run
@@ -18,15 +18,12 @@ from amsfl.report.page import compose, lines
 from amsfl.report.paper import PAPER
 from amsfl.report.tables import Column, Table
 
-RUNNER = CliRunner()
-
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     file = str(settings(folder, seconds=3))
-    done = RUNNER.invoke(app, ["reproduce", "--config", file, "--out", str(folder / "out"), "--quiet"])
-    assert done.exit_code == 0, done.output
+    done = succeed("reproduce", "--config", file, "--out", folder / "out", "--quiet")
     assert "is soonest at 60%, after" in done.output and "What to do:" in done.output
     return folder / "out"
 
@@ -157,19 +154,18 @@ def test_runs_and_studies_are_overlaid_and_a_runs_own_summary_is_left_alone(stud
     once |= {"stop_at_target": False, "partition": "dirichlet:0.3"}
     run(method="fedavg", seed=0, out=tmp_path / "one", **once)
     before = (tmp_path / "one" / "summary.json").read_bytes()
-    assert RUNNER.invoke(app, ["report", str(tmp_path / "one")]).exit_code == 0
+    assert invoke("report", tmp_path / "one").exit_code == 0
     assert (tmp_path / "one" / "summary.json").read_bytes() == before
     assert (tmp_path / "one" / "report" / "report.html").exists()
     folders = [str(study), str(tmp_path / "one")]
-    done = RUNNER.invoke(app, ["report", *folders, "--out", str(tmp_path / "both"), "--target", "0.5"])
-    assert done.exit_code == 0, done.output
+    succeed("report", *folders, "--out", tmp_path / "both", "--target", "0.5")
     found = json.loads((tmp_path / "both" / "summary.json").read_text(encoding="utf-8"))
     assert list(found["methods"]) == ["fedavg@out", "fedcsda@out", "amsfl@out", "fedavg@one"]
     assert found["target"] == 0.5 and found["reference"] == "amsfl@out"
 
 
 def test_a_folder_without_records_is_a_sentence(tmp_path):
-    done = RUNNER.invoke(app, ["report", str(tmp_path)])
+    done = invoke("report", tmp_path)
     assert done.exit_code == 2 and "holds no record" in done.output
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from command_line import CliRunner
+from command_line import invoke
 
 import amsfl
-from amsfl.cli.app import app
 from amsfl.core import Combine, Combined, Remark, UserError, names
 from amsfl.data import describe, load_table
 from amsfl.engines.models import Model
@@ -118,7 +117,7 @@ def test_on_the_command_line_own_code_is_named(
     (tmp_path / "my_parts.py").write_text(MINE)
     monkeypatch.delitem(__import__("sys").modules, "my_parts", raising=False)
     call = ("run", "--data", "digits", "--rounds", "1", "--engine", "loop", "--out", "run", *words)
-    result = CliRunner().invoke(app, call)
+    result = invoke(*call)
     assert result.exit_code == 2, result.output
     assert said in result.stderr and "Traceback" not in result.stderr
 

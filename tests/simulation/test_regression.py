@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import CliRunner
+from command_line import invoke, succeed
 from federation_small import SMALL
 from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 from test_portable import loaded
 
 import amsfl
 from amsfl import portable, record, sampling
-from amsfl.cli.app import app
 from amsfl.core import UserError
 from amsfl.core.scores import NUMBERS, check_target, score
 from amsfl.data import describe, load, load_table
@@ -160,10 +159,7 @@ def test_predictions_and_exports_are_in_the_users_units(table: Path, tmp_path: P
     assert expected.dtype == np.float64 and 1_000_000 < expected.mean() < 1_002_000
     np.testing.assert_allclose(model.predict(str(table)), expected, atol=1e-2)
     for to in ("sklearn", "torch", "onnx"):
-        done = CliRunner().invoke(
-            app, ["export", str(tmp_path / "run"), "--to", to, "--which", "last", "--out", str(tmp_path / to)]
-        )
-        assert done.exit_code == 0, done.output
+        succeed("export", tmp_path / "run", "--to", to, "--which", "last", "--out", tmp_path / to)
     scale = result.parts.data.amount.scale
     near = {"rtol": 0, "atol": 1e-5 * scale}
     regressor = loaded(tmp_path / "sklearn" / "model.py")
@@ -180,10 +176,7 @@ def test_predictions_and_exports_are_in_the_users_units(table: Path, tmp_path: P
     np.testing.assert_allclose(found, expected, **near)
     with pytest.raises(UserError, match="no probabilities"):
         result.predict_proba(str(table))
-    done = CliRunner().invoke(
-        app, ["predict", str(tmp_path / "run"), str(table), "--out", str(tmp_path / "p.csv")]
-    )
-    assert done.exit_code == 0, done.output
+    succeed("predict", tmp_path / "run", table, "--out", tmp_path / "p.csv")
     written = list(csv.DictReader((tmp_path / "p.csv").open()))
     assert len(written) == 160 and set(written[0]) == {"row", "prediction"}
     assert float(written[0]["prediction"]) == pytest.approx(
@@ -249,8 +242,7 @@ def test_a_comparison_of_numbers(table: Path, tmp_path: Path) -> None:
         "[methods.fedprox]\nsteps = 20\nlr = 0.5\noptions = { mu = 0.01 }\n"
     )
     out = tmp_path / "out"
-    done = CliRunner().invoke(app, ["compare", "--config", str(study), "--out", str(out), *options])
-    assert done.exit_code == 0, done.output
+    succeed("compare", "--config", study, "--out", out, *options)
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "MAE global" in page and "Accuracy" not in page and "R² hold-out" in page
     found = json.loads((out / "summary.json").read_text())
@@ -260,7 +252,7 @@ def test_a_comparison_of_numbers(table: Path, tmp_path: Path) -> None:
     assert all(each["mae"] > 0 for each in tried)
     # a folder that holds something else does not cost a search
     options[options.index("mae=30")] = "mae=20"
-    again = CliRunner().invoke(app, ["compare", "--config", str(study), "--out", str(out), *options])
+    again = invoke("compare", "--config", study, "--out", out, *options)
     assert again.exit_code == 2 and "holds a study with other settings" in again.output
     assert "searching" not in again.output
     every, said = without_unable(read_study(COMPARE), load(str(table), label="rent"))

@@ -5,11 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import CliRunner
+from command_line import invoke, succeed
 from federation_small import SMALL, own_data
 
 import amsfl
-from amsfl.cli.app import app
 from amsfl.cli.sites import _show_sites as show
 from amsfl.clock import read_profile
 from amsfl.core import UserError
@@ -48,8 +47,7 @@ def test_what_a_simulation_was_given_comes_back(known: tuple[Path, Path]) -> Non
 
 def test_the_profile_runs_and_takes_as_long(known: tuple[Path, Path], tmp_path: Path) -> None:
     written = tmp_path / "profile.csv"
-    done = CliRunner().invoke(app, ["calibrate", str(known[1]), "--out", str(written)])
-    assert done.exit_code == 0, done.output
+    succeed("calibrate", known[1], "--out", written)
     assert written.read_text().startswith("client,step_seconds,latency,jitter,failure\n0,0.01,")
     again = simulated(tmp_path / "again", profile=str(written))
     ends = [amsfl.record.read_run(folder).rounds[-1].seconds["makespan"] for folder in (known[1], again)]
@@ -182,10 +180,8 @@ def test_the_record_of_amsfl_deploy(tmp_path: Path) -> None:
     pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
     run, table = tmp_path / "run", tmp_path / "sites.csv"
     words = ["--data", "digits", "--clients", "3", "--model", "softmax", "--method", "fedavg"]
-    done = CliRunner().invoke(app, ["deploy", *words, "--rounds", "3", "--out", str(run)])
-    assert done.exit_code == 0, done.output
-    done = CliRunner().invoke(app, ["calibrate", str(run), "--out", str(table)])
-    assert done.exit_code == 0, done.output
+    succeed("deploy", *words, "--rounds", "3", "--out", run)
+    succeed("calibrate", run, "--out", table)
     assert read_profile(table, 3).step_seconds.shape == (3,)
 
 
@@ -196,5 +192,5 @@ def test_mistakes_are_sentences(known: tuple[Path, Path], tmp_path: Path) -> Non
     other = simulated(tmp_path / "other", clients=2, rounds=4)
     with pytest.raises(UserError, match="calibrate by runs of the same clients"):
         calibrate([known[1], other])
-    done = CliRunner().invoke(app, ["calibrate", str(known[1]), "--out", str(tmp_path / "profile.txt")])
+    done = invoke("calibrate", known[1], "--out", tmp_path / "profile.txt")
     assert done.exit_code == 2 and "ends in .csv" in " ".join(done.output.split())

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import CliRunner
+from command_line import invoke, succeed
 
 import amsfl
-from amsfl.cli.app import app
 from amsfl.cli.sites import advice
 from amsfl.core import UserError
 from amsfl.study import sweep
@@ -88,15 +87,13 @@ def test_a_winner_by_chance_is_not_called_the_soonest(later: list[float], sure: 
 
 def test_the_command_says_it_in_words(sites: Path, tmp_path: Path) -> None:
     out = tmp_path / "forecast"
-    done = CliRunner().invoke(
-        app,
-        ["forecast", str(sites), "--data", "digits", "--model", "softmax", "--target", "0.6", "--trials", "2",
-         "--methods", "fedavg", "--round-ends", "all", "--steps", "4", "--lrs", "0.5", "--out", str(out)],
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
+    fixed = (
+        "--data digits --model softmax --target 0.6 --trials 2 --methods fedavg --round-ends all --steps 4"
+    )
+    done = succeed("forecast", sites, *fixed.split(), "--lrs", "0.5", "--out", out)
     assert "FedAvg, waiting for all, 4 steps would reach accuracy 0.6 soonest: in" in done.output
     assert (out / "forecast.csv").read_text().startswith("method,rounds end,steps,lr,seconds")
-    wrong = CliRunner().invoke(app, ["forecast", str(sites), "--data", "digits", "--steps", "few"])
+    wrong = invoke("forecast", sites, "--data", "digits", "--steps", "few")
     assert wrong.exit_code == 2 and "is no list of numbers" in wrong.output
 
 

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command_line import CliRunner
+from command_line import invoke, succeed
 
 import amsfl
 from amsfl import study
-from amsfl.cli.app import app
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.methods import Facts, Method
@@ -60,8 +59,7 @@ def test_the_best_candidate_wins_and_is_on_record(tmp_path: Path) -> None:
     file.write_text("[run]\nlr = 1e-6\nseconds = 2.0\n[methods.fedavg]\nsteps = 5\n[methods.amsfl]\n")
     out = tmp_path / "out"
     command = ["compare", "--config", str(file), "--trials", "1", "--out", str(out), *flags]
-    done = CliRunner().invoke(app, command)
-    assert done.exit_code == 0, done.output
+    done = succeed(*command)
     assert "searching for fedavg" in done.stderr and "searching for amsfl" not in done.stderr
     found = read_study(out)
     told = found.settings["searched"]
@@ -74,7 +72,7 @@ def test_the_best_candidate_wins_and_is_on_record(tmp_path: Path) -> None:
     assert np.mean(scores) > 0.3
     notes = json.loads((out / "summary.json").read_text())["notes"]
     assert any("Settings were searched before the trials" in note for note in notes)
-    again = CliRunner().invoke(app, command)  # on record: neither searched nor run again
+    again = invoke(*command)  # on record: neither searched nor run again
     assert again.exit_code == 0 and "searching for" not in again.stderr, again.output
 
 
