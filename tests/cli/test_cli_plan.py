@@ -101,11 +101,3 @@ def test_mistakes_are_one_sentence(run, text: str, options: tuple[str, ...], sen
     assert result.stderr.startswith("amsfl: ") and result.stderr.count("\n") == 1
     assert sentence in result.stderr
     assert result.stdout == ""
-
-
-def test_a_missing_file_is_named() -> None:
-    result = invoke("plan", "nowhere.csv")
-    assert result.exit_code == 2
-    assert result.stderr == (
-        "amsfl: Cannot read nowhere.csv: No such file or directory. Give a CSV file of clients.\n"
-    )

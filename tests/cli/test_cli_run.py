@@ -106,15 +106,6 @@ def test_a_csv_with_a_client_column(call, table):
     assert summary["accuracy"] >= 0.9
 
 
-def test_csv_without_a_label_column(call, table):
-    refused(call("run", "--data", table, "--label", "sick"), "known: age, pulse, hospital, label)")
-    table.with_name("bare.csv").write_text(table.read_text().replace("label", "outcome"))
-    refused(
-        call("run", "--data", table.with_name("bare.csv")),
-        "has no label column; its columns are age, pulse, hospital, outcome. Say which one holds the class",
-    )
-
-
 def test_a_damaged_checkpoint(call):
     call("run", "--data", "digits", *QUICK, "--out", "here")
     path = Path("here/checkpoint.safetensors")

@@ -138,7 +138,7 @@ def test_what_is_not_finite_does_not_count(spec):
     assert np.isnan(ruled(spec, vectors[3:4])).all()
 
 
-@pytest.mark.parametrize("spec", ["trimmed:1", "clip,krum:1", "cap:0.3,voices,trust:2,median"])
+@pytest.mark.parametrize("spec", ["clip,krum:1", "cap:0.3,voices,trust:2,trimmed:1"])
 def test_numpy_and_jax_are_one(spec):
     vectors = np.random.default_rng(2).normal(size=(6, 5)).astype(np.float32)
     weights, steps = np.array([1, 2, 3, 1, 2, 1], np.float32) / 10, np.array([1, 2, 3, 4, 5, 6], np.float32)

@@ -107,6 +107,8 @@ def test_engines_agree(name):
         {"method": "fedavg", "attack": "mimic:1,labelflip:1,colluders:1,alie:1", "robust": "cap:0.3,trust:1"},
         pytest.param({"method": "amsfl", "robust": "cap:0.4,voices,trust:1,trimmed:1"}, marks=SLOW),
         pytest.param({"method": "fedavg", "epsilon": 8.0, "policy": "fixed"}, marks=SLOW),
+        pytest.param({"method": "scaffold", "noise": 3.0, "partition": "quantity:0.1"}, marks=SLOW),
+        pytest.param({"method": "amsfl", "noise": 3.0, "partition": "quantity:0.1"}, marks=SLOW),
     ],
 )
 def test_engines_agree_on_what_is_put_around_a_method(changes):

@@ -1,31 +1,16 @@
 """One name, one thing: what a stranger needs in order to read the package."""
 
 import ast
+import re
 from pathlib import Path
 
 import house
 
 ROOT = Path(__file__).parents[2]
 PARSED = house.parse(ROOT / "src" / "amsfl")
-# words that stood for other things here once, and that nobody guesses
-PRIVATE_WORDS = {
-    "aloft",
-    "takeoff",
-    "landing",
-    "flight",
-    "weather",
-    "foes",
-    "door",
-    "purse",
-    "desk",
-    "cards",
-    "hasten",
-    "audience",
-    "brought",
-    "leaving",
-    "meeting",
-    "told",
-}
+# what stood for other things here once, and nobody guesses
+PRIVATE_WORDS = "aloft|takeoff|landing|flight|weather|foes|door|purse|desk|cards|hasten|audience"
+PRIVATE_WORDS += "|brought|leaving|meeting|told"
 
 
 def test_class_names_are_unique():
@@ -38,7 +23,7 @@ def test_no_identifier_is_a_private_word():
         for path, tree in PARSED.items()
         for node in ast.walk(tree)
         for name in names_of(node)
-        if name.lower() in PRIVATE_WORDS
+        if re.fullmatch(PRIVATE_WORDS, name.lower())
     }
     assert used == set()
 

@@ -3,14 +3,12 @@ short file each, through everything that ours go through."""
 
 import importlib.util
 import json
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command_line import succeed
 from federation_small import SMALL, own_data
 
 import amsfl
@@ -56,30 +54,11 @@ def test_both_engines_agree(house):
     assert by_object.summary.bytes_up == 8 * 3 * 2 * 650 == by_name.summary.bytes_up
 
 
-def command(house: Path, *words: str) -> str:
-    env = os.environ | {"PYTHONPATH": str(Path(amsfl.__file__).parents[1]), "JAX_PLATFORMS": "cpu"}
-    code = "from amsfl.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words], cwd=house, env=env, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-@pytest.mark.slow
 def test_compared_and_reported(house):
     """By names on the command line; the page names the method as its author does, escaped."""
     flags = [f"--{key}={value}" for key, value in (SETTINGS | {"engine": "loop"}).items()]
-    command(
-        house,
-        "compare",
-        *flags,
-        "--methods=fedavg,damped:damped",
-        "--rounds=3",
-        "--trials=2",
-        "--tune=none",
-        "--out=study",
-    )
+    flags += ["--methods=fedavg,damped:damped", "--rounds=3", "--trials=2", "--tune=none", "--out=study"]
+    succeed("compare", *flags)
     page = (house / "study" / "report.html").read_text()
     assert "Damped &lt;b&gt;averaging&lt;/b&gt;" in page and "<b>averaging" not in page
     found = json.loads((house / "study" / "summary.json").read_text())

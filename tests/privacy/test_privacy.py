@@ -123,21 +123,6 @@ def test_clipped_sums_are_those_of_rows_one_by_one(spec):
         np.testing.assert_allclose(ours, theirs, atol=1e-9)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["amsfl", "scaffold"])
-def test_engines_agree(method):
-    """Clients of two rows, less than a batch, beside one of 1,430; two devices."""
-    given = SMALL | {
-        "method": method,
-        "privacy": "record",
-        "precision": "float64",
-        "partition": "quantity:0.1",
-    }
-    one, two = (amsfl.run(**given | {"engine": engine}) for engine in ("jax", "loop"))
-    np.testing.assert_allclose(one.params, two.params, atol=1e-6)
-    assert one.summary.epsilon == two.summary.epsilon
-
-
 def test_a_client_stops_and_the_run_goes_on(tmp_path):
     """The book: dp-accounting's answer for the steps on record, none above the budget, resumed alike."""
     given = SMALL | {

@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 
 import amsfl
 from amsfl import combine, methods, protocol, sampling, transmit
-from amsfl.combine import median
-from amsfl.combine.chain import weighed
-from amsfl.core import Combine, Combined, Reading, Transmit, Upload, UserError
+from amsfl.core import Combine, Combined, Reading, Transmit, UserError
 from amsfl.engines.losses import client_steps
 from amsfl.methods import Federation
 from amsfl.methods.base import clip, least, upload
@@ -164,21 +162,6 @@ def test_what_is_not_finite_is_not_hidden(spec):
     v[7] = np.nan
     arrived, _, _ = through(transmit.make(spec), v)
     assert not np.isfinite(arrived["delta"]).all()
-
-
-def weighted_median(values, weights):
-    """By definition: repeat every value as often as its weight, take the ordinary median."""
-    return np.median(np.repeat(values, weights, axis=0), axis=0)
-
-
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=7), st.integers(0, 100))
-def test_a_client_of_weight_two_counts_as_two(counts, seed):
-    values = np.random.default_rng(seed).normal(size=(len(counts), 6)).round(1)
-    uploads = Upload(values, values[:, :0], (values**2).sum(1))
-    rows, weights, *_ = weighed(median(), uploads, np.array(counts) / sum(counts), np.ones(len(counts)))
-    assert weights.tolist() == [1]
-    np.testing.assert_allclose(rows.delta[0], weighted_median(values, counts), atol=1e-12)
-    np.testing.assert_allclose(rows.delta_sq[0], weighted_median(uploads.delta_sq, counts), atol=1e-12)
 
 
 def test_a_rule_sees_what_would_be_averaged():

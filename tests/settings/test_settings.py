@@ -6,7 +6,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from federation_small import SMALL, own_data, python
+from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl.cli.app import parameters
@@ -171,12 +171,6 @@ def test_the_public_face():
         amsfl.runn  # noqa: B018
     result = amsfl.run(dataset=own_data(), **SMALL)
     assert repr(result).startswith("<Result: fedavg on mine, 4 rounds, ") and len(repr(result)) < 120
-
-
-def test_importing_it_is_light():
-    """Neither the package nor the command's help waits for jax."""
-    code = "import sys, amsfl, amsfl.cli.app; dir(amsfl); sys.exit('jax' in sys.modules)"
-    assert python("-c", code).returncode == 0
 
 
 def test_notebooks_see_the_keywords():

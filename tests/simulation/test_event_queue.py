@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import amsfl
-from amsfl import clock, methods, planning
+from amsfl import clock, methods
 from amsfl.clock import round_end
 from amsfl.core import Upload, UserError
 from amsfl.engines import Models, Results, Work
@@ -96,10 +96,6 @@ def test_a_buffer_takes_as_many_as_it_holds():
     found, queue = course("buffer:2", [1.0] * 5, 3)
     assert [(when, who) for when, who, _ in found] == [(1.0, [0, 1]), (1.0, [2, 3]), (2.0, [0, 4])]
     assert found[2][2] == [0, 2] and queue.arrived["client"].tolist() == [1, 2, 3, 4]
-
-
-def test_a_deadline_that_nobody_meets_ends_with_the_first_who_comes():
-    assert course("deadline:0.5", (1.0, 3.0), 2)[0] == [(1.0, [0], [0]), (2.0, [0], [0])]
 
 
 def buffered(parts, steps, count, moves, worth):
@@ -210,20 +206,3 @@ def test_fedasync_and_fedbuff_by_hand():
     np.testing.assert_allclose(found, np.full(dim, 2.8))
     found = settled("fedbuff", [2 * one, 4 * one], [0, 3], [one, 9 * one], one, [0.7, 0.1, 0.1, 0.05, 0.05])
     np.testing.assert_allclose(found, np.full(dim, 3.0))
-
-
-def test_steps_of_a_client_that_waits_for_nobody():
-    """The best of s(age) U(t)/(c t + b) over all t, by trying them; the less old work counts, the shorter."""
-    problem = planning.problem([1.0], [0.1], [0.5], 1.0, 0.05, clock="makespan", most=64)
-
-    def value(t, stale):
-        seconds = 0.1 * t + 0.5
-        return sum(np.exp(-0.05 * s) for s in range(t)) / seconds * stale(seconds / 0.2)
-
-    steps = {}
-    for name in ("constant", "sqrt", "poly:2"):
-        stale = clock.staleness(name)
-        signals = planning.Signals(interval=0.2, stale=stale)
-        steps[name] = int(planning.policy("price").plan(problem, signals).steps[0])
-        assert steps[name] == max(range(1, 65), key=lambda t: value(t, stale))
-    assert steps["constant"] > steps["sqrt"] > steps["poly:2"] >= 1

@@ -1,5 +1,6 @@
 """Mistakes in a user's own code and ordinary ones in Python: a sentence, and numpy's warnings stay away."""
 
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -52,6 +53,18 @@ def rows():
 
 linear = Model("linear", lambda key: {"w": jnp.zeros((2, 2))}, lambda params, x: x @ params["w"])
 """
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder where a user works, with two files of their own."""
+    monkeypatch.setattr(names, "_own_files", {})
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for name, text in (("my_parts", MINE), ("my_world", WORLD)):
+        (tmp_path / f"{name}.py").write_text(text)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return tmp_path
 
 
 def linear(numbers: tuple[int, ...], inputs: int = 64) -> Model:
@@ -108,14 +121,7 @@ def test_a_policy_gives_a_plan() -> None:
         (("--method", "fedavg", "--robust", "my_parts:one"), "'my_parts:one'"),
     ],
 )
-def test_on_the_command_line_own_code_is_named(
-    words: tuple[str, ...], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(names, "_own_files", {})
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "my_parts.py").write_text(MINE)
-    monkeypatch.delitem(__import__("sys").modules, "my_parts", raising=False)
+def test_on_the_command_line_own_code_is_named(words: tuple[str, ...], said: str, mine: Path) -> None:
     call = ("run", "--data", "digits", "--rounds", "1", "--engine", "loop", "--out", "run", *words)
     result = invoke(*call)
     assert result.exit_code == 2, result.output
@@ -127,18 +133,13 @@ def test_our_own_mistakes_are_not_blamed_on_anybody(monkeypatch: pytest.MonkeyPa
     assert names.blame(TypeError("ours")) == ""
 
 
-def test_a_model_and_data_of_ones_own_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_and_data_of_ones_own_are_named(mine: Path) -> None:
     """A file's data set, by its function, and its model, an object; a record does not choose them."""
-    monkeypatch.setattr(names, "_own_files", {})
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "my_world.py").write_text(WORLD)
-    monkeypatch.delitem(__import__("sys").modules, "my_world", raising=False)
     given = SMALL | {"data": "my_world:rows", "model": "my_world:linear"}
-    run = amsfl.run(**given, out=tmp_path / "run")
+    run = amsfl.run(**given, out=mine / "run")
     assert run.params.shape == (4,) and set(run.parts.data.classes) == {"no", "yes"}
     with pytest.raises(amsfl.UserError, match=r"data 'my_world:rows'.*must not choose"):
-        amsfl.resume(tmp_path / "run", rounds=2)
+        amsfl.resume(mine / "run", rounds=2)
     with pytest.raises(amsfl.UserError, match="no attribute 'liner'"):
         amsfl.run(**given | {"model": "my_world:liner"})
 

@@ -62,14 +62,6 @@ def test_the_curve_is_the_record(result):
         result.plot(by="hours", axes=axes)
 
 
-def test_short_to_print_and_complete_to_list(result):
-    assert repr(result).startswith("<Result: amsfl on mine, 4 rounds") and len(repr(result)) < 120
-    assert set(dir(amsfl)) == set(amsfl.__all__) and "sweep" in dir(amsfl)
-    assert all(getattr(amsfl, name) is not None for name in dir(amsfl))
-    rows = result.parts.data.x[:5]
-    assert (result.model.predict(rows) == result.predict(rows)).all()
-
-
 OVER = {"method": ["fedavg", "fedprox"], "lr": [0.1, 0.5], "seed": range(2)}
 FIXED = {key: value for key, value in SMALL.items() if key not in OVER}
 

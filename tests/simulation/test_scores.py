@@ -60,22 +60,6 @@ def test_the_weighted_loss_is_the_mean_over_rows() -> None:
     assert float(got) == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.slow
-def test_engines_agree_with_weights_and_a_class_absent_at_a_client() -> None:
-    settings = SMALL | {"class_weights": "balanced", "precision": "float32"}
-    loop, lanes = (amsfl.run(dataset=unbalanced(), **settings | {"engine": e}) for e in ("loop", "jax"))
-    np.testing.assert_allclose(loop.params, lanes.params, atol=2e-6)
-    for name, value in loop.summary.metrics["holdout"].items():
-        assert lanes.summary.metrics["holdout"][name] == pytest.approx(value, abs=1e-5), name
-    plain = amsfl.run(dataset=unbalanced(), **settings | {"class_weights": ""})
-    found = [each.summary.metrics["holdout"]["recall"] for each in (loop, plain)]
-    assert found[0][1] > found[1][1] and found[0][2] is None  # the rare class is found more often
-    alike = [amsfl.run(dataset=own_data(), **SMALL | {"class_weights": text}) for text in ("balanced", "")]
-    np.testing.assert_allclose(alike[0].params, alike[1].params, atol=1e-6)  # balanced already
-    with pytest.raises(UserError, match="no class 'jes'"):
-        amsfl.run(dataset=unbalanced(), **SMALL | {"class_weights": "jes=3"})
-
-
 def test_auc_confusion_and_calibration_are_scikit_learns() -> None:
     rng = np.random.default_rng(1)
     logits, y = rng.normal(size=(200, 3)).round(1), rng.integers(0, 3, 200)  # rounded: ties

@@ -54,16 +54,6 @@ def test_a2_and_strong_convexity_exclude_each_other():
     assert ball_grad_bound(trace) == pytest.approx(1.0)
 
 
-def test_gda_error_needs_a_lipschitz_hessian():
-    """F'(w) = tanh(20 w) / 20 at w = .03, delta = .1: error .049, printed bound .005, M/2 delta^2 = .077."""
-    p, w, delta = tanh(20.0), np.array([[0.03]]), 0.1
-    off = abs(p.hess(w)[0, 0, 0] * delta - (p.grad(w + delta) - p.grad(w))[0, 0])
-    assert off == pytest.approx(0.0486, abs=5e-5)
-    assert p.smooth / 2 * delta**2 == pytest.approx(0.005)
-    assert p.hess_lip / 2 * delta**2 == pytest.approx(0.0770, abs=5e-5)
-    assert p.smooth / 2 * delta**2 < off < min(p.hess_lip / 2 * delta**2, p.smooth * delta)
-
-
 def test_gda_error_on_a_run():
     trace = record(tanh(20.0), np.array([0.13]), np.array([[1]]), 1.0)
     assert gda_error(trace).max() > 1.5 * 0.5 * (trace.points[0, 1, 0, 0] - 0.13) ** 2
@@ -130,15 +120,6 @@ def test_no_theta_of_ones_own_choice():
     assert rhs == pytest.approx(0.1 + (1 + 1 / 0.9) * 1e-4)
 
 
-def test_limit_of_the_printed_recursion_is_larger_than_printed():
-    """x <- (1 - theta) x + (1 + 1/theta) D settles at (1 + 1/theta) D / theta, not (1 + 1/theta) D."""
-    theta, floor, x = 0.2, 0.01, 0.0
-    for _ in range(300):
-        x = (1 - theta) * x + (1 + 1 / theta) * floor
-    assert x == pytest.approx((1 + 1 / theta) * floor / theta)
-    assert x > 4 * (1 + 1 / theta) * floor
-
-
 def test_residual_of_unequal_steps_does_not_vanish_with_the_step_size():
     """tug with 1 and 5 steps settles near (1 - 5) / (1 + 5) = -2/3 however small eta is."""
     trace = tug(0.0, (1, 5), 0.01, rounds=400)
@@ -148,10 +129,3 @@ def test_residual_of_unequal_steps_does_not_vanish_with_the_step_size():
     assert stands(trace, "A.2.3", "printed") is False
     for where, name in (("Thm 3.2", "residual bound"), ("Thm 3.2", "residual bound, sharp"), ("A.2.3", None)):
         assert stands(trace, where, "corrected", name)
-
-
-@pytest.mark.parametrize("lr", [0.1, 1e-3, 1e-5])
-def test_fixed_point_is_the_tilted_optimum(lr):
-    """One round is affine in w; its fixed point tends to argmin sum w t F_i, not to w*, as eta -> 0."""
-    at0, at1 = (float(tug(w, (1, 5), lr).anchors[1, 0]) for w in (0.0, 1.0))
-    assert at0 / (1 - (at1 - at0)) == pytest.approx(-2 / 3, abs=3 * lr)
