@@ -36,14 +36,8 @@ def test_work_stands_still_while_a_client_is_away(tmp_path: Path):
     path = tmp_path / "trace.csv"
     path.write_text("client,from,to\n0,1,4\n0,6,8\n1,0,10\n")
     weather = ClientConditions(window=presence(str(path), 2, 0))
-    arrives, lost = weather.trips(
-        0,
-        np.array([0, 1]),
-        np.array([0, 0]),
-        np.array([3.0, 3.0]),
-        np.array([2.0, 2.0]),
-        np.array([1.0, 1.0]),
-    )
+    pairs = ([0, 1], [0, 0], [3.0, 3.0], [2.0, 2.0], [1.0, 1.0])
+    arrives, lost = weather.trips(0, *map(np.array, pairs))
     assert arrives.tolist() == [8, 6] and not lost.any()
     assert weather.begin(0, 4.5) == 6
 

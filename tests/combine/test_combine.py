@@ -340,17 +340,15 @@ def test_no_fifth_has_more_than_half_as_many_steps_again(steps, count):
 
 def test_colluders_win_no_more_than_their_share():
     """Rows times 50, seconds over 50, false readings, uploads turned round: two of ten, with the chain."""
-    run = amsfl.run(
-        data="digits",
-        model="softmax",
-        clients=10,
-        rounds=4,
-        attack="colluders:2",
-        engine="loop",
-        batch=16,
-        robust="cap:0.1,clip,voices,trust:2",
-        partition="iid",
-        progress=False,
-    )
+    settings = {
+        "data": "digits",
+        "model": "softmax",
+        "clients": 10,
+        "rounds": 4,
+        "engine": "loop",
+        "batch": 16,
+    }
+    chain = "cap:0.1,clip,voices,trust:2"
+    run = amsfl.run(**settings, attack="colluders:2", robust=chain, partition="iid", progress=False)
     steps = np.sort(list(run.summary.steps.values()))
     assert steps[-2:].sum() <= 0.32 * steps.sum()

@@ -232,18 +232,11 @@ def test_encodings_separators_and_capitals(tmp_path: Path) -> None:
 
 def test_formats_and_frames_hold_the_same_table(tmp_path: Path) -> None:
     """CSV, zipped, JSON lines, Excel, Parquet, Feather, data frames, a list of rows, a file a site."""
-    rows = [
-        {
-            "a": i % 7 + 0.5,
-            "when": f"2024-01-{1 + i % 28:02}",
-            "gap": None if i % 9 == 0 else i % 5,
-            "w": "uv"[i % 2],
-            "site": f"s{i // 30}",
-            "label": "xy"[i % 3 % 2],
-        }
-        for i in range(60)
-    ]
-    frame = pd.DataFrame(rows)
+    frame = pd.DataFrame({"a": np.arange(60) % 7 + 0.5, "w": ["u", "v"] * 30, "label": ["x", "y", "x"] * 20})
+    frame["when"] = [f"2024-01-{1 + i % 28:02}" for i in range(60)]
+    frame["gap"] = pd.Series([None if i % 9 == 0 else i % 5 for i in range(60)], dtype=object)
+    frame["site"] = [f"s{i // 30}" for i in range(60)]
+    rows = frame.to_dict("records")
     frame.to_csv(tmp_path / "t.csv", index=False)
     expected = load(str(tmp_path / "t.csv"))
     sources: list[Any] = [frame, rows, {name: list(frame[name]) for name in frame}]
@@ -533,14 +526,8 @@ def test_names_of_columns_may_hold_commas() -> None:
 
 def test_numbers_that_are_close_for_their_size_are_not_the_same() -> None:
     """Article numbers differ in their last digit; float64 tells them apart, and 0.3 from 0.1 + 0.2 hardly."""
-    data = load_table(
-        {
-            "ean": [4_006_381_333_931 + i % 5 for i in range(60)],
-            "same": [0.3, 0.1 + 0.2] * 30,
-            "one": [0.1] * 60,
-            "label": ["x", "y", "x"] * 20,
-        }
-    )
+    table = {"ean": [4_006_381_333_931 + i % 5 for i in range(60)], "same": [0.3, 0.1 + 0.2] * 30}
+    data = load_table(table | {"one": [0.1] * 60, "label": ["x", "y", "x"] * 20})
     assert [column.constant for column in data.recipe.columns] == [False, True, True]
     np.testing.assert_allclose(np.ptp(data.x[:, 0]), 4 / np.sqrt(2), rtol=0.1)
 

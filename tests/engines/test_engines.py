@@ -49,15 +49,15 @@ def close(a, b, tolerance):
     assert np.abs(np.asarray(a) - np.asarray(b)).max(initial=0) <= tolerance * scale
 
 
-COMMON = {
-    "data": "digits",
-    "model": "softmax",
-    "batch": BATCH,
-    "clients": CLIENTS,
-    "cohort": COHORT,
+COMMON = {"data": "digits", "model": "softmax", "batch": BATCH, "clients": CLIENTS, "cohort": COHORT}
+COMMON |= {
     "lr": 0.2,
+    "rounds": 5,
+    "details": "",
+    "precision": "float64",
+    "profile": "wild",
+    "clock": "makespan",
 }
-COMMON |= {"rounds": 5, "details": "", "precision": "float64", "profile": "wild", "clock": "makespan"}
 
 
 def trials(**changes):

@@ -46,10 +46,7 @@ SLOW = pytest.mark.slow
         pytest.param("fedprox", {"mu": 0.01}, {"mu": 0.1}, marks=SLOW),
         ("feddyn", {"alpha": 0.1}, {"alpha": 1.0}),
         pytest.param(
-            "fedcsda",
-            {"mu": 0.1, "temperature": 4.0},
-            {"mu": 0.02, "temperature": 2.0},
-            marks=pytest.mark.slow,
+            "fedcsda", {"mu": 0.1, "temperature": 4.0}, {"mu": 0.02, "temperature": 2.0}, marks=SLOW
         ),
     ],
 )

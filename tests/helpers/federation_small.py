@@ -11,17 +11,8 @@ import amsfl
 from amsfl.data import Dataset
 
 # the loop engine compiles next to nothing, and most of what is tested is the same for both
-SMALL = {
-    "engine": "loop",
-    "model": "softmax",
-    "method": "fedavg",
-    "profile": "uniform",
-    "rounds": 4,
-    "steps": 2,
-    "batch": 16,
-    "lr": 0.5,
-    "precision": "float64",
-}
+SMALL = {"engine": "loop", "model": "softmax", "method": "fedavg", "profile": "uniform", "rounds": 4}
+SMALL |= {"steps": 2, "batch": 16, "lr": 0.5, "precision": "float64"}
 
 
 def own_data(rows: int = 60, **changes) -> Dataset:

@@ -105,14 +105,8 @@ def test_without_its_parts_it_is_fedavg_with_planned_steps(engine):
     class Bare(Method):
         facts = make("amsfl").facts
 
-    common = SMALL | {
-        "dataset": own_data(),
-        "profile": "wild",
-        "partition": "dirichlet:0.5",
-        "batch": 4,
-        "rounds": 3,
-    }
-    common |= {"engine": engine, "clients": 4}
+    common = SMALL | {"dataset": own_data(), "profile": "wild", "partition": "dirichlet:0.5", "batch": 4}
+    common |= {"engine": engine, "clients": 4, "rounds": 3}
     ours = amsfl.run(**common | {"method": "amsfl"}, options=PLAIN)
     theirs = amsfl.run(**common | {"method": Bare()})
     assert [each.steps for each in ours.rounds] == [each.steps for each in theirs.rounds]

@@ -91,12 +91,7 @@ def test_layers_describe_what_the_engines_train() -> None:
 def test_the_best_and_the_last_round_survive_a_stop(tmp_path: Path) -> None:
     """A run stopped at a checkpoint and resumed leaves the same files as one that was not."""
     settings: dict[str, Any] = {"data": "digits", "model": "softmax", "method": "fedavg", "clients": 3}
-    settings |= {
-        "lr": 3.0,
-        "steps": 8,
-        "rounds": 6,
-        "checkpoint_every": 2,
-    }  # a rate at which scores go to and fro
+    settings |= {"lr": 3.0, "steps": 8, "rounds": 6, "checkpoint_every": 2}  # scores go to and fro
 
     def stop(fresh: Any) -> None:
         if fresh.round == 4:

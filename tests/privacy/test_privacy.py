@@ -125,13 +125,7 @@ def test_clipped_sums_are_those_of_rows_one_by_one(spec):
 
 def test_a_client_stops_and_the_run_goes_on(tmp_path):
     """The book: dp-accounting's answer for the steps on record, none above the budget, resumed alike."""
-    given = SMALL | {
-        "method": "fedavg",
-        "epsilon": 1.5,
-        "engine": "loop",
-        "steps": 20,
-        "partition": "quantity:1",
-    }
+    given = SMALL | {"method": "fedavg", "epsilon": 1.5, "steps": 20, "partition": "quantity:1"}
     run = amsfl.run(out=tmp_path / "a", **given | {"rounds": 4})
     cohorts = [record.cohort for record in run.rounds]
     assert len(cohorts[0]) == 5 > len(cohorts[-1])
@@ -189,16 +183,8 @@ def test_a_tables_words_and_ranges_must_be_public(tmp_path):
     table = tmp_path / "t.csv"
     lines = [f"{i % 7},{'miller' if i == 3 else 'word'},{'ab'[i % 2]}" for i in range(60)]
     table.write_text("\n".join(["number,name,label", *lines]))
-    given = {
-        "data": str(table),
-        "epsilon": 8.0,
-        "rounds": 1,
-        "clients": 2,
-        "engine": "loop",
-        "method": "fedavg",
-        "model": "softmax",
-        "steps": 2,
-    }
+    given = {"data": str(table), "epsilon": 8.0, "rounds": 1, "clients": 2, "engine": "loop", "steps": 2}
+    given |= {"method": "fedavg", "model": "softmax"}
     with pytest.raises(UserError, match="public-columns"):
         amsfl.run(**given)
     amsfl.run(**given, public_columns=True, out=tmp_path / "run")

@@ -128,15 +128,8 @@ def test_who_has_more_rows_takes_more_steps():
 @pytest.mark.slow
 def test_a_run_spends_what_it_has(tmp_path):
     """Nobody says a noise: every site has its own, all of epsilon is used, and more rounds are refused."""
-    given = {
-        "data": "digits",
-        "model": "softmax",
-        "batch": 32,
-        "lr": 0.5,
-        "steps": 3,
-        "partition": "quantity:1",
-    }
-    given |= {"engine": "loop", "rounds": 3, "epsilon": 2.0}
+    given = {"data": "digits", "model": "softmax", "batch": 32, "lr": 0.5, "steps": 3, "engine": "loop"}
+    given |= {"rounds": 3, "epsilon": 2.0, "partition": "quantity:1"}
     with pytest.warns(amsfl.core.Remark, match="Under privacy amsfl does without"):
         run = amsfl.run(out=tmp_path / "run", **given)
     assert all(1.6 < each <= 2 for each in run.summary.epsilon.values())

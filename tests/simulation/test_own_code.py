@@ -150,13 +150,8 @@ ONE_ROUND = {"rounds": 1, "progress": False, "engine": "loop", "model": "softmax
 def test_compression_of_buffered_rounds_warns_of_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
-        amsfl.run(
-            data="digits",
-            transmit="topk:0.1,q8",
-            round_end="buffer:2",
-            clock="makespan",
-            **ONE_ROUND | {"rounds": 2},
-        )
+        late = ONE_ROUND | {"rounds": 2, "round_end": "buffer:2", "clock": "makespan"}
+        amsfl.run(data="digits", transmit="topk:0.1,q8", **late)
 
 
 def test_labels_that_cannot_be_squared() -> None:

@@ -269,13 +269,8 @@ def test_what_trackers_are_told():
         "clients/auc": 0.5,
         "time/virtual_seconds": 4.5,
         "time/elapsed_seconds": 9.0,
-        "plan/lr": 0.1,
-        "plan/steps_mean": 2.5,
-        "plan/steps_most": 3.0,
-        "plan/steps_least": 2.0,
-        "plan/clients": 2.0,
-        "cost/megabytes": 2.0,
-        "cost/refused": 1.0,
+        **{"plan/lr": 0.1, "plan/steps_mean": 2.5, "plan/steps_most": 3.0, "plan/steps_least": 2.0},
+        **{"plan/clients": 2.0, "cost/megabytes": 2.0, "cost/refused": 1.0},
     }
     with tracking([], RunInfo("t", {}, "sum")) as told:
         told.on_round(record)

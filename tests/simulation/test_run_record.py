@@ -180,8 +180,8 @@ def test_damage_is_a_sentence(half, digits):
     first, second, *rest = good[lines].split(b"\n")
     damage = [
         (lines, b"\n".join([first[:-9], second, *rest]), "should be 2 .line 1: its checksum does not fit"),
-        (lines, b"\n".join([first, first, second, *rest]), "should be 2 .line 2 is of round 1"),
-        (lines, b"\n".join([second, first, *rest]), "line 1 is of round 2"),
+        (lines, b"\n".join([first, first, second, *rest]), "should be 2 .line 2.*is of round 1"),
+        (lines, b"\n".join([second, first, *rest]), "line 1.*is of round 2"),
         (lines, b"\xff\xfe" + good[lines], "line 1"),
         (lines, first + b"\n", "has 1 whole rounds, and there should be 2: start again with 'amsfl run"),
         (lines, b"", "has 0 whole rounds, and there should be 2"),

@@ -176,13 +176,8 @@ def test_a_budget_too_small_leaves_no_folder(run, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-BATCH = SMALL | {
-    "engine": "jax",
-    "method": "scaffold",
-    "profile": "wild",
-    "cohort": 4,
-    "precision": "float32",
-}
+BATCH = SMALL | {"engine": "jax", "method": "scaffold", "profile": "wild", "cohort": 4}
+BATCH |= {"precision": "float32"}
 
 
 @pytest.fixture(scope="module")
