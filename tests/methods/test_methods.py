@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quadratics import OPTIONS, PAPER, PLAIN, drive, line, paper_fedavg, random_clients
 
+import amsfl
 from amsfl import protocol
 from amsfl.core import Total, UserError
 from amsfl.methods import METHODS, make, optimize, server_optimizer
