@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from amsfl.core import UserError
 from amsfl.data import catalogue, load, named, nslkdd
-from amsfl.data.dataset import random_stream, split
+from amsfl.data.dataset import split
 from amsfl.data.named import DIAGNOSES, HOSPITALS, LABEL, WHOLE, messy
 from amsfl.data.nslkdd import CLASSES, FEATURES, KINDS, NOTE, NUMERIC, SHARES, VOCABULARY, generate
 from amsfl.data.read_table import read_table
@@ -47,13 +47,6 @@ def test_split_leaves_every_site_a_row_while_its_class_has_others(sites: list[in
 def test_few_numbers_are_held_out_by_the_share_that_is_asked() -> None:
     held = [split(np.arange(rows) / 7, 0.2, 0)[1].sum() for rows in (5, 10, 20, 30, 100)]
     assert held == [1, 2, 4, 6, 20]
-
-
-def test_split_depends_on_the_seed_alone() -> None:
-    y = np.arange(100) % 3
-    assert (split(y, 0.2, 1)[0] == split(y, 0.2, 1)[0]).all()
-    assert (split(y, 0.2, 1)[0] != split(y, 0.2, 2)[0]).any()
-    assert random_stream(1, "split").random() != random_stream(1, "partition").random()
 
 
 @pytest.mark.parametrize("holdout", [0, 1, -0.5, float("nan")])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from test_price import problems
 
 from amsfl.core import UserError
-from amsfl.planning import Problem, fill, fixed, policy, printed, problem, speed, summary, table
+from amsfl.planning import Problem, fill, policy, printed, problem, speed, table
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -46,11 +46,6 @@ def test_printed_feeds_the_slowest_and_the_least_important() -> None:
     assert (np.diff(steps) <= 0).all() and steps[0] > steps[-1]
     light = printed()(problem([0.6, 0.396, 0.002, 0.002], 0.1, budget=5.0))
     assert light.steps[2:].sum() > 0.9 * light.steps.sum()
-
-
-def test_fixed_keeps_to_the_most_and_says_so() -> None:
-    plan = fixed(20)(problem([1.0, 1.0], [1.0, 1.0], most=[5, 50]))
-    assert plan.steps.tolist() == [5, 20] and plan.why == ("cap", "fixed")
 
 
 def test_fill_by_hand() -> None:
@@ -146,10 +141,3 @@ def test_the_table_adds_up_to_the_plan(p: Problem) -> None:
         if row["why"] == "rate" and p.clock == "sum":
             rate = p.worth(plan.steps) / plan.seconds
             assert row["next_worth"] / row["step_seconds"] <= rate * (1 + 1e-9)
-
-
-def test_the_summary_is_plain() -> None:
-    p = problem([1.0, 1.0], [1.0, 2.0], gain=[10.0, 9.0], fading=0.5, budget=7.0)
-    text = summary(p, fixed(2)(p))
-    assert text.startswith("2 clients take 4 steps in 6 s of the 7 s allowed, one client after another.")
-    assert "That is 32 s over the budget of 7 s." in summary(p, fixed(13)(p))

@@ -5,7 +5,7 @@ from report_example import entry, source, trial
 
 from amsfl.core import UserError
 from amsfl.report.comparison import compare
-from amsfl.report.sentences import answer, brackets, notes, scope
+from amsfl.report.sentences import answer, brackets, notes
 
 FAST = [0.3, 0.7, 0.92, 0.93, 0.93, 0.93]
 SLOW = [0.2, 0.4, 0.5, 0.7, 0.85, 0.92]
@@ -59,20 +59,14 @@ def test_another_method_is_recommended_only_where_it_is_surely_better():
 
 
 def test_where_another_leads_the_default_stands_beside_all_the_rest():
-    soonest, highest, _ = says(entry("amsfl", FAST), entry("high", HIGH), entry("slow", SLOW))
+    soonest, highest, what = says(entry("amsfl", FAST), entry("high", HIGH), entry("slow", SLOW))
+    assert "use high where the score at the end counts; keep the default, amsfl where time does" in what
     assert "amsfl is soonest" in soonest and "surely before high and slow" in soonest
     assert highest.startswith("high ends highest") and "; amsfl is surely above slow." in highest
     soonest, *_ = says(entry("amsfl", SLOW), entry("fast", FAST), entry("late", HIGH[:4] + SLOW[3:]))
     assert soonest.startswith("fast is soonest") and "; amsfl is surely before late." in soonest
     soonest, *_ = says(entry("amsfl", HIGH[:4] + SLOW[3:]), entry("fast", FAST), entry("soon", SLOW))
     assert soonest.endswith("; amsfl is surely after soon.")
-
-
-def test_a_faster_method_that_ends_lower_says_both():
-    soonest, highest, what = says(entry("amsfl", FAST), entry("high", HIGH))
-    assert soonest.startswith("amsfl is soonest") and highest.startswith("high ends highest")
-    assert "4.0 points [4.0, 4.0] above amsfl, surely" in highest
-    assert "use high where the score at the end counts; keep the default, amsfl where time does" in what
 
 
 def test_one_trial_is_sure_of_nothing():
@@ -175,15 +169,6 @@ def test_names_for_one_thing_are_pointed_out():
     entries = [entry("a", FAST), entry("b", FAST), entry("c", SLOW), entry("d", FAST)]
     said = "a, b and d have the same results here: in no round are their scores more than 0.005 apart."
     assert [note for note in notes(study(*entries)) if "same" in note] == [said]
-
-
-def test_titles_are_of_the_data_that_there_is():
-    assert study(entry("a", FAST)).title == "A study"
-    assert study(entry("a", FAST), entry("b", SLOW), title="").title == "a and b on digits"
-    assert study(entry("a", FAST), title="", kind="reproduce").title == "The paper's comparison on digits"
-    assert not study(entry("a", FAST), kind="reproduce").paper
-    assert study(entry("a", FAST), kind="reproduce", data={"name": "nslkdd"}).paper
-    assert scope(study(entry("a", FAST), entry("b", SLOW))) == "Two methods, 5 trials on digits, sum clock."
 
 
 def test_a_target_is_a_share_and_of_a_score_on_record():

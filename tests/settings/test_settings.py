@@ -16,9 +16,8 @@ from amsfl.core import Remark, UserError
 from amsfl.methods import Federation, make
 from amsfl.planning.planner import policy_of
 from amsfl.settings.checks import chosen_round_end, remarks
-from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Training, marked
+from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, marked
 from amsfl.simulation import CustomParts, make_config, serve_config
-from amsfl.study.settings import ELSEWHERE, FOR_ALL
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,11 +57,6 @@ def test_commands_have_every_setting_that_they_honour(command, kind, without):
                 assert f"({field.default})" in shown[flag(name)]
 
 
-def test_studies_leave_out_what_they_set_themselves():
-    assert set(NOT_OF_STUDIES) | {"seed"} == set(ELSEWHERE) | {"options"}
-    assert set(FOR_ALL) < set(ELSEWHERE)
-
-
 def test_settings_of_another_group_are_refused():
     with pytest.raises(UserError, match="'evaluate_clients' is about real clients, and this is a simulation"):
         make_config({"evaluate_clients": 1})
@@ -75,11 +69,6 @@ def test_settings_of_another_group_are_refused():
         serve_config({"learning_rat": 1})
     with pytest.raises(UserError, match="real clients work at once"):
         serve_config({"clock": "sum"})
-
-
-def test_how_a_server_waits_may_change_when_it_goes_on():
-    own = ServeConfig.model_fields.keys() - Training.model_fields.keys()
-    assert own < {*marked(ServeConfig, "later")}
 
 
 @pytest.mark.parametrize(

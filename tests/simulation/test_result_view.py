@@ -141,16 +141,6 @@ def test_mlflow_keeps_what_a_run_says(tmp_path, monkeypatch):
     assert run.data.params["method"] == "fedavg" and run.info.status == "FINISHED"
 
 
-def test_wandb_takes_a_run_offline(tmp_path, monkeypatch):
-    pytest.importorskip("wandb", reason="pip install 'amsfl[wandb]'")
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.setenv("WANDB_SILENT", "true")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", Remark)
-        amsfl.run(dataset=own_data(), out=tmp_path / "run", track="wandb", **SMALL)
-    assert list((tmp_path / "run").glob("wandb/offline-run-*/run-*.wandb"))
-
-
 def test_a_tracker_that_fails_does_not_lose_the_run():
     heard = []
 

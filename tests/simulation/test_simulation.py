@@ -39,14 +39,6 @@ def accuracies(result):
     return [record.metrics["holdout"]["accuracy"] for record in result.rounds if record.metrics]
 
 
-def test_stops_after_seconds(run, longer):
-    """The round that crosses the limit is the last: time is spent when the round is over."""
-    each = longer.rounds[0].round_seconds["sum"]
-    result = run(rounds=None, seconds=2.5 * each)
-    assert result.summary.rounds == 3
-    assert result.summary.virtual_seconds == pytest.approx(3 * each)
-
-
 def test_stops_at_the_target(run, longer):
     """At the first evaluation at or above it, with the time and the round of that evaluation."""
     target = accuracies(longer)[5]

@@ -7,15 +7,13 @@ import pytest
 from claims import CLAIMS
 from claims.allocation import objective, printed_allocation, quadratic_allocation
 from claims.claim import evaluate
-from claims.problems import average, logistic, norm, quadratic, spread, tanh
+from claims.problems import average, norm, quadratic, spread, tanh
 from claims.random_problems import random_logistic, random_quadratics, random_trace
 from claims.recursion import bias
 from claims.trace import double_drift, drift, record, tilt
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-
-from amsfl.core import UserError
 
 # Printed claims that the paper has right, always or with equal steps.
 RIGHT = {("smoothness", "A1"), ("Young form", "A.2.2")}
@@ -154,15 +152,6 @@ def test_needs_strong_convexity():
     trace = record(tanh(), np.array([0.1]), np.array([[3]]), 0.5)
     untold = {r.claim.name for r in evaluate(CLAIMS, trace) if r.holds is None}
     assert untold == {c.name for c in CLAIMS if c.strong}
-
-
-def test_steps_of_the_wrong_shape_are_named():
-    p = logistic(np.ones((2, 3, 1)), np.ones((2, 3)), np.array(0.1), np.full(2, 0.5))
-    with pytest.raises(UserError, match="2 clients"):
-        record(p, np.zeros(1), np.array([3, 3]), 0.1)
-    with pytest.raises(UserError, match="at least one"):
-        record(p, np.zeros(1), np.array([[3, 0]]), 0.1)
-    assert spread(np.zeros(1), 2).shape == (2, 1)
 
 
 def test_the_example_of_the_page_runs(capsys):
