@@ -231,7 +231,7 @@ def learn(
     estimates, means = memory.estimates, memory.means
     if not judges or is_whole(reading):
         did = decision.steps, decision.lr, reading
-        means = new_means(means, weights, *did)
+        means = new_means(means, weights, *did) if context.policy.constants else means
         estimates = update(estimates, cohort, *did, weights) if readings else estimates
     seconds = memory.planned_seconds + decision.predicted_seconds
     if not judges:

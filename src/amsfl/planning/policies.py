@@ -41,6 +41,7 @@ class Policy(NamedTuple):
     readings: bool = False  # plans by gain and fading, so clients take readings
     constant: bool = False  # looks at the problem's costs alone: planned once for a cohort
     steps: bool = True  # may look at the user's number of steps
+    constants: bool = True  # may look at slope, curvature and convexity
     limited: bool = True  # keeps to a round's budget
     spends: bool = False  # spends a round's budget; without one it gets that of a round of equal steps
 
@@ -63,7 +64,7 @@ def price() -> Policy:
         stopped = "rate" if alone or problem.budget is None else "budget"
         return as_plan(problem, steps, np.where(steps >= problem.most, "cap", stopped).tolist())
 
-    return Policy("price", plan, readings=True, steps=False)
+    return Policy("price", plan, readings=True, steps=False, constants=False)
 
 
 def fixed(steps: int | None = None) -> Policy:

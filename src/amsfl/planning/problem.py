@@ -214,15 +214,20 @@ def steps_at(p: Problem, price: float) -> Ints:
 
 def best_rate(p: Problem) -> Ints:
     """Charged the last plan's worth per second for every second, the best plan is better, or the same."""
-    steps = np.ones_like(p.most)
-    rate = p.worth(steps) / p.seconds(steps)
-    for _ in range(TURNS):
-        better = steps_at(p, rate)
-        now = p.worth(better) / p.seconds(better)
-        if not now > rate * (1 + 1e-14):
-            break
-        steps, rate = better, now
-    return steps
+    first, fading = p.weights * p.gain, np.maximum(p.fading, FLAT)
+    faded = np.expm1(-fading)
+    best = steps = np.ones_like(p.most)
+    rate = 0.0
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+        for _ in range(TURNS):
+            seconds = p.step_seconds * steps + p.comm_seconds
+            now = float((first * np.expm1(-fading * steps) / faded).sum()) / float(seconds.sum())
+            if not now > rate * (1 + 1e-14):
+                break
+            best, rate = steps, now
+            worthwhile = np.ceil(np.log(first / (rate * p.step_seconds)) / fading)
+            steps = np.minimum(np.fmax(worthwhile, 1.0), p.most).astype(np.int64)
+    return best
 
 
 def best_deadline(p: Problem) -> float:

@@ -175,22 +175,10 @@ def begin_round(setup: RunSetup, trial: TrialState, this: Round) -> list[Work]:
         shares = np.asarray(method.mix(this.weights, this.steps))
     asked = []
     for turn in range(turns.max() + 1):
-        mine = jobs if whole else jobs[turns == turn]
-        who, own = mine["client"], begin if whole else begin[turns == turn]
-        asked.append(
-            Work(
-                trial.index,
-                who,
-                mine["steps"],
-                mine["lr"],
-                mine["number"],
-                models,
-                own,
-                trial.client[who],
-                trial.kept[who],
-                shares,
-            )
-        )
+        mine, own = (jobs, begin) if whole else (jobs[turns == turn], begin[turns == turn])
+        who, *rest = (mine[name] for name in ("client", "steps", "lr", "number"))
+        memory = trial.client[who], trial.kept[who]
+        asked.append(Work(trial.index, who, *rest, models, own, *memory, shares))  # type: ignore[call-arg]
     return asked
 
 
@@ -336,12 +324,8 @@ def round_record(setup: RunSetup, trial: TrialState, this: Round, scores: dict[s
 
 def _known(columns: dict[str, Array]) -> dict[str, list[float | None]]:
     """As JSON has them: None where a client has no such number."""
-    known = dict[str, list[float | None]]()
-    for name, column in columns.items():
-        whole, values = np.isfinite(column), column.tolist()
-        known[name] = (
-            values
-            if whole.all()
-            else [each if here else None for each, here in zip(values, whole, strict=True)]
-        )
+    known = {name: column.tolist() for name, column in columns.items()}
+    for name, here in zip(columns, np.isfinite([*columns.values()]), strict=True):
+        if not here.all():
+            known[name] = [each if fine else None for each, fine in zip(known[name], here, strict=True)]
     return known
