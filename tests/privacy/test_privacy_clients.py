@@ -7,7 +7,7 @@ from federation_small import own_data
 import amsfl
 from amsfl.core import Upload, UserError
 from amsfl.privacy import Exposure, epsilon, noise_for
-from amsfl.privacy.accounting import APART, Worth, balance, spread_by_worth, spread_evenly
+from amsfl.privacy.accounting import APART, balance, spread_by_worth, spread_evenly
 from amsfl.privacy.mechanisms import private_sum
 from amsfl.simulation.provenance import leaves_of
 
@@ -116,9 +116,8 @@ def test_who_has_more_rows_takes_more_steps():
     rows, batch, delta = np.array([1000, 100, 20]), 32, 1e-5
     sites = [Exposure(min(1.0, batch / n), 1.0, delta) for n in rows]
     shares = rows / rows.sum()
-    steps, noises = spread_by_worth(
-        sites, [2.0] * 3, 100, Worth(shares, np.minimum(rows, batch) + 0.0, 650, 10_000)
-    )
+    worth = {"shares": shares, "batches": np.minimum(rows, batch) + 0.0, "numbers": 650, "most": 10_000}
+    steps, noises = spread_by_worth(sites, [2.0] * 3, 100, **worth)
     assert steps[0] > 100 > steps[1] > steps[2] >= 1
     assert (shares * steps).sum() == pytest.approx(100, abs=1)
     for site, noise, taken in zip(sites, noises, steps, strict=True):

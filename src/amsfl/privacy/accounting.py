@@ -169,24 +169,23 @@ Spread = tuple[Ints, Floats]  # steps of each client in the whole run, and the n
 APART = 0.003  # how far clients' aims lie apart, squared, beside steps as long as the clipping norm
 
 
-class Worth(NamedTuple):
-    """What decides how many steps are worth their noise."""
-
-    shares: Floats  # of all data
-    batches: Floats  # rows expected in each client's minibatches
-    numbers: int  # of the model
-    most: int  # steps of anybody
-
-
 def spread_evenly(exposures: Sequence[Exposure], budgets: Sequence[float], steps: int) -> Spread:
     """The same number of steps for all, each with the least noise that its budget of epsilon allows."""
     return fit_noise(exposures, budgets, np.full(len(exposures), steps))
 
 
 def spread_by_worth(
-    exposures: Sequence[Exposure], budgets: Sequence[float], steps: int, worth: Worth
+    exposures: Sequence[Exposure],
+    budgets: Sequence[float],
+    steps: int,
+    *,
+    shares: Floats,
+    batches: Floats,
+    numbers: int,
+    most: int,
 ) -> Spread:
-    """As many steps as are worth their noise, by weight as much learning as `steps` of all would be.
+    """As many steps as are worth their noise, by weight as much learning as `steps` of all would be; clients
+    have such shares of all data and rows expected in a batch, the model so many numbers.
 
     A budget is a client's own, and what of it is left at the end was worth nothing: so every client's noise
     is the least by which its steps of the whole run fit. Then more steps need more noise on each, and how
@@ -205,9 +204,8 @@ def spread_by_worth(
     least variance: small sites, whose noise is as large as that of large ones on less to learn, take few.
     """
     _, noise = spread_evenly(exposures, budgets, steps)
-    harm = worth.numbers * noise**2 / (worth.batches**2 * steps)
-    counts = balance(worth.shares, harm)
-    asked = np.clip(np.rint(steps * counts / worth.shares), 1, worth.most).astype(np.int64)
+    counts = balance(shares, numbers * noise**2 / (batches**2 * steps))
+    asked = np.clip(np.rint(steps * counts / shares), 1, most).astype(np.int64)
     return fit_noise(exposures, budgets, asked)
 
 

@@ -19,7 +19,6 @@ from amsfl.privacy.accounting import (
     Exposure,
     Ints,
     Ledger,
-    Worth,
     open_ledger,
     spread_by_worth,
     spread_evenly,
@@ -191,8 +190,8 @@ def record_ledger(
         own = rows[able]
         batches = np.minimum(own, settings.batch).astype(float)
         most = planned_rounds(settings) * max(settings.steps, NUMBERS.steps)
-        worth = Worth(own / own.sum(), batches, numbers, most)
-        planned = spread_by_worth(mine, limits, steps, worth)
+        worth = {"shares": own / own.sum(), "batches": batches}
+        planned = spread_by_worth(mine, limits, steps, **worth, numbers=numbers, most=most)
     else:
         planned = spread_evenly(mine, limits, steps)
     taken, noise = np.zeros(len(rows), np.int64), np.full(len(rows), USUAL_NOISE)

@@ -12,7 +12,7 @@ import numpy as np
 from amsfl.core.records import Json
 from amsfl.core.version import VERSION
 
-FORMAT = 7  # of all folders; raise it whenever an older folder must not be continued as it stands
+FORMAT = 8  # of all folders; raise it whenever an older folder must not be continued as it stands
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # split -> accuracy, loss, macro_f1, and lists by class; r2, mae, rmse, loss of numbers; or a user's own
