@@ -57,10 +57,10 @@ A Flower app for {clients} sites, written by `amsfl deploy --write`. `data/shard
 amsfl deploy {folder}
 ```
 
-On SuperNodes, one `amsfl supernode` a site:
+On SuperNodes, one `amsfl supernode` a site (and nothing to install at run time: amsfl is there):
 
 ```
-flower-superlink --insecure
+flower-superlink --insecure --disable-runtime-dependency-installation
 amsfl supernode --insecure --superlink 127.0.0.1:8000 \\
   --node-config 'partition-id=0 shard="{data}/shard-0.npz"'
 flwr run {folder} local --stream

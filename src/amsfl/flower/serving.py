@@ -23,15 +23,8 @@ from amsfl.settings.parse import merge_settings, serve_config
 from amsfl.simulation.observers import observers
 
 RUN = ("out", "resume", "force", "track")  # asked of one start; no settings of the run
-DEALT = {
-    "label",
-    "client_column",
-    "drop",
-    "columns",
-    "missing",
-    "partition",
-    "public_columns",
-}  # for `deploy`
+# for `deploy`, and for simulations
+DEALT = {"label", "client_column", "drop", "columns", "missing", "partition", "public_columns"}
 SIMULATED = {"budget", "client_optimizer", "epochs", "extrapolation", "joules", "lr_decay", "megabytes"}
 SIMULATED |= {"robust", "server_optimizer", "transmit"}
 LONGEST = 3600.0  # seconds of a round without a deadline

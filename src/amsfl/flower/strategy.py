@@ -96,8 +96,6 @@ class AMSFL(Rounds):
             FedNova.
         cooling: Whether lr falls to a tenth over the run.
         judge: Whether to go back to the best arrays where held-back rows say so.
-        read: Whether single changes may be looked at; None: where the strategy inside does not keep them
-            private.
         policy: Who plans, by its name or as an object.
         batch_size: Of the clients: limits passes over their rows, and is sent to them.
         limit: Times its usual size at which a change is refused.
@@ -119,7 +117,6 @@ class AMSFL(Rounds):
         balance: float = NUMBERS.balance,
         cooling: bool = True,
         judge: bool = True,
-        read: bool | None = None,
         policy: str | planning.Policy = "price",
         batch_size: int = 32,
         limit: float = 10.0,
@@ -137,7 +134,7 @@ class AMSFL(Rounds):
         private = check_composes(inside, momentum)
         super().__init__(inside, nodes, seconds, out, resume, force, stop)
         self.lr, self.steps, self.momentum, self.balance = lr, steps, momentum, balance
-        self.cooling, self.judging, self.read = cooling, judge, not private if read is None else read
+        self.cooling, self.judging, self.read = cooling, judge, not private
         # x, the x before, what is sent, ...
         self.model = self.before = self.anchor = self.best = self.first = None
         self.step: ArrayRecord | None = None  # how the anchor moved last
