@@ -134,7 +134,7 @@ def test_offline_falls_back_to_synth_and_says_so(monkeypatch: pytest.MonkeyPatch
     def offline(*args: object, **kwargs: object) -> None:
         raise OSError("no route to host")
 
-    monkeypatch.setattr(nslkdd, "urlopen", offline)
+    monkeypatch.setattr("urllib.request.urlopen", offline)
     data = load("nslkdd")
     assert data.name == "nslkdd-synth" and data.synthetic and "\n" not in data.note
     assert "could not be downloaded" in data.note and NOTE in data.note

@@ -116,7 +116,7 @@ def test_the_cache_is_filled_by_the_mirror_once(small: Path, monkeypatch: pytest
 
     monkeypatch.delenv("AMSFL_DATA_DIR", raising=False)
     monkeypatch.setattr(nslkdd, "user_cache", lambda: small / "cache")
-    monkeypatch.setattr(nslkdd, "urlopen", reply)
+    monkeypatch.setattr("urllib.request.urlopen", reply)
     with pytest.raises(nslkdd.Unavailable, match="UserError"):  # these are the bytes of another file
         nslkdd.download("KDDTrain+.txt")
     assert nslkdd.download("KDDTest+.txt").read_bytes() == reply("", 0).read()

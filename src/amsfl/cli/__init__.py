@@ -5,6 +5,7 @@ import sys
 
 
 def main() -> None:
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # which reads what every package installed
     try:  # imports take a moment, in which Ctrl-C is no error
         from amsfl.cli.app import call
         from amsfl.cli.output import any_terminal

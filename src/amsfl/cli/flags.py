@@ -14,7 +14,7 @@ from amsfl.core.records import Json, JsonMapping
 from amsfl.settings.definitions import RunConfig, ServeConfig, Training
 
 Command = Callable[..., None]
-MOST_USED, OWN = Group("Most used", sort_key=0), Group("Of this command", sort_key=1)
+MOST_USED = Group("Most used", sort_key=0)
 GROUPS = {  # of --help: those that most people need first, then a command's own, then the others by topic
     group: Group(group, sort_key=place)  # type: ignore[arg-type]
     for place, group in enumerate(
@@ -27,7 +27,7 @@ GROUPS = {  # of --help: those that most people need first, then a command's own
     )
 }
 TableFile = Annotated[str, Parameter(help="a table to train on, as --data FILE; several: one a site")]
-ALL = "--help-all"  # shows every flag, --help those that most people need
+
 MORE = "\n\n    --help-all shows every flag.\n"
 RARE = Parameter(show=False)  # of a command's own flag that --help leaves to --help-all
 

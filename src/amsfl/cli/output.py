@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cyclopts import CycloptsError, MissingArgumentError, Parameter, UnknownOptionError
+from cyclopts import CycloptsError, Group, MissingArgumentError, Parameter, UnknownOptionError
 
 from amsfl.core import Remark, UserError, missing, nearest
 from amsfl.core.names import blame
@@ -45,6 +45,8 @@ OTHER_NAMES = {  # flags of other tools, and ours
     "--strategy": "--method",
     "--target-column": "--label",
 }
+ALL = "--help-all"  # shows every flag, --help those that most people need
+OWN = Group("Of this command", sort_key=1)
 AsJson = Annotated[bool, Parameter(name="--json", help="print JSON, nothing else")]
 
 
@@ -61,6 +63,16 @@ def screen(stderr: bool = False, width: int | None = None) -> "Console":
 def on_terminal() -> bool:
     """Whether standard error is a terminal; FORCE_COLOR, as notebooks set it, does not make it one."""
     return sys.stderr.isatty()
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """A sign that rows are being read, on a terminal's standard error: a large file takes a while."""
+    if not on_terminal():
+        yield
+        return
+    with screen(stderr=True).status("reading rows"):
+        yield
 
 
 def plain(text: str) -> str:
@@ -108,9 +120,8 @@ def describe_data(data: "Dataset", partition: str = "auto", stderr: bool = True)
 
     if stderr and not is_own_table(data):
         return
-    out = screen(stderr)
     for line in describe(data, partition):
-        out.print(plain(line), soft_wrap=True)
+        say(line, stderr)
 
 
 def usage(mistake: CycloptsError, words: Sequence[str]) -> str:

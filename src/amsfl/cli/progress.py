@@ -5,8 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rich import progress as rich
-
 from amsfl.cli.output import on_terminal, plain, screen
 from amsfl.core import Score
 from amsfl.core.records import Json, JsonMapping
@@ -29,16 +27,6 @@ if TYPE_CHECKING:
 FEW_ROWS = 100  # held out: an accuracy of 0.7 is known to a tenth
 
 
-@contextmanager
-def loading() -> Iterator[None]:
-    """A sign that rows are being read, on a terminal's standard error: a large file takes a while."""
-    if not on_terminal():
-        yield
-        return
-    with screen(stderr=True).status("reading rows"):
-        yield
-
-
 def _done(record: RoundRecord, config: Training) -> float:
     """How much of a run is done, by the limit that it is nearest to."""
     spent = record.seconds[config.clock] / config.seconds if config.seconds else 0.0
@@ -46,16 +34,18 @@ def _done(record: RoundRecord, config: Training) -> float:
 
 
 @contextmanager
-def _bar(
-    title: str, now: str, total: float, *times: rich.ProgressColumn
-) -> Iterator[Callable[[float, str, str], None]]:
+def _bar(title: str, now: str, total: float) -> Iterator[Callable[[float, str, str], None]]:
     """A bar on standard error, and what moves it: how far it is, its title, what happens now."""
+    from rich import progress as rich  # here: a file or a pipe has no bar
+
     columns = (
         rich.TextColumn("{task.description}", markup=False),
         rich.BarColumn(),
         rich.TextColumn("{task.fields[now]}", markup=False),
+        rich.TimeElapsedColumn(),
+        rich.TimeRemainingColumn(),
     )
-    with rich.Progress(*columns, *times, console=screen(stderr=True), transient=True) as bar:
+    with rich.Progress(*columns, console=screen(stderr=True), transient=True) as bar:
         task = bar.add_task(plain(title), total=total, now=now)
 
         def move(done: float, title: str, now: str) -> None:
@@ -70,7 +60,7 @@ def watching(config: Training, quiet: bool) -> Iterator[Callable[[RoundRecord], 
     if quiet or not on_terminal():
         yield None
         return
-    with _bar(config.method, "reading rows, then compiling", 1.0, rich.TimeRemainingColumn()) as move:
+    with _bar(config.method, "reading rows, then compiling", 1.0) as move:
 
         def moved(record: RoundRecord) -> None:
             spent, done = record.seconds[config.clock], _done(record, config)
@@ -106,8 +96,7 @@ def watching_study(
     configs = {block.entry: plan.config(block.entry) for block in blocks}
     done: dict[tuple[str, int], float] = {}
     total = sum(len(block.trials) for block in blocks)
-    times = rich.TimeElapsedColumn(), rich.TimeRemainingColumn()
-    with _bar(blocks[0].entry, f"{total} trials left", total, *times) as move:
+    with _bar(blocks[0].entry, f"{total} trials left", total) as move:
 
         def moved(block: "TrialBlock", place: int, record: RoundRecord) -> None:
             done[block.entry, block.trials[place]] = min(1.0, _done(record, configs[block.entry]))

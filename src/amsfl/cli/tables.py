@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from amsfl.cli import flags
-from amsfl.cli.output import describe_data, plain, say, screen
+from amsfl.cli.output import describe_data, loading, plain, say, screen
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.settings.definitions import OF_ROWS, RunConfig
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 
 def methods() -> None:
     """List methods, policies, rules, transmissions, profiles and the columns of a table of sites."""
+    from rich.table import Table
+
     from amsfl import combine, methods, planning, transmit
 
     console = screen()
@@ -73,7 +74,6 @@ def data(
     --example writes a table to try things on: visits to six hospitals with gaps, dates, an id, 3,000 words in
     a column, and 7% of one class. visits.csv has a label, new-visits.csv has rows to predict.
     """
-    from amsfl.cli.progress import loading
     from amsfl.data import catalogue, load
 
     if example:
@@ -82,6 +82,8 @@ def data(
         with loading():
             own = load(flags.with_tables({}, files)["data"], **settings)
         return describe_data(own, stderr=False)
+    from rich.table import Table
+
     table = Table("data", "rows", "what it is", "where", title="Data")
     for name, rows, what, where in catalogue():
         table.add_row(name, str(rows), what, plain(where))
@@ -90,6 +92,8 @@ def data(
 
 def _print_profiles(console: "Console") -> None:
     """The built-in device profiles, and the columns of a table of sites."""
+    from rich.table import Table
+
     from amsfl.clock import BUILT_IN, COLUMNS
 
     table = Table(

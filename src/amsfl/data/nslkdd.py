@@ -23,11 +23,8 @@ import io
 import os
 import zlib
 from collections.abc import Sequence
-from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
-from urllib.request import urlopen
 
 import numpy as np
 import numpy.typing as npt
@@ -152,6 +149,10 @@ def _find(folder: Path, name: str) -> Path | None:
 
 def download(name: str) -> Path:
     """Fetch a file into the cache; it is checked before it gets its name there."""
+    from http.client import HTTPException  # here: ssl, which most commands need none of
+    from urllib.parse import quote
+    from urllib.request import urlopen
+
     try:
         with urlopen(MIRROR + quote(name), timeout=TIMEOUT) as reply:
             content = reply.read()
