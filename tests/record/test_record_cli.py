@@ -10,11 +10,13 @@ from crashes import everything
 from federation_small import SMALL
 
 import amsfl
-from amsfl import record, study
+from amsfl import record
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.record import disk
 from amsfl.simulation import provenance
+from amsfl.study.settings import read_study
+from amsfl.study.store import open_folder
 
 QUICK = ["--data", "digits", "--model", "softmax", "--method", "fedavg", "--engine", "loop", "--steps", "2"]
 
@@ -123,10 +125,10 @@ def test_another_machine_is_said_and_goes_on_record(call, monkeypatch):
 
 def test_one_study_at_a_time(call, tmp_path):
     Path("s.toml").write_text('[run]\ndata = "digits"\nrounds = 1\n[methods.fedavg]\n')
-    plan, digits = study.read_study(Path("s.toml")), load("digits")
+    plan, digits = read_study(Path("s.toml")), load("digits")
     busy = pytest.raises(UserError, match=r"'out' is being written by process \d+ on")
-    with study.open_folder(Path("out"), plan, digits), busy:
-        study.open_folder(Path("out"), plan, digits)
+    with open_folder(Path("out"), plan, digits), busy:
+        open_folder(Path("out"), plan, digits)
     left = [
         Path("out/.study.toml.4711-0a0b0c0d.new"),
         Path("out/.study.toml.mine.new"),
@@ -134,9 +136,9 @@ def test_one_study_at_a_time(call, tmp_path):
     ]
     for path in left:
         path.write_text("half")
-    study.open_folder(Path("out"), plan, digits).lock.release()
+    open_folder(Path("out"), plan, digits).lock.release()
     assert [path.exists() for path in left] == [False, True, False], "of a killed process, and nobody else's"
     changed = digits._replace(y=digits.y[::-1].copy())
     with pytest.raises(UserError, match=r"holds a study with other settings .*labels"):
-        study.open_folder(Path("out"), plan, changed)
+        open_folder(Path("out"), plan, changed)
     refused(call("run", *QUICK, "--out", "out"), "holds a study; continue it with the command that began it")

@@ -20,7 +20,7 @@ from amsfl.data import describe, load, load_table
 from amsfl.data.dataset import Dataset, strata
 from amsfl.engines.models import tensors
 from amsfl.simulation.provenance import base
-from amsfl.study import COMPARE, read_study, without_unable
+from amsfl.study.settings import COMPARE, read_study, without_unable
 
 NUMBER = {**SMALL, "lr": 0.1, "precision": "float32"}
 

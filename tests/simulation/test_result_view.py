@@ -45,23 +45,6 @@ def test_rounds_as_a_frame(result):
     assert pandas.DataFrame(result.clients)["name"].tolist() == ["big", "small"]
 
 
-def test_the_curve_is_the_record(result):
-    from matplotlib.figure import Figure
-
-    axes = Figure().subplots()
-    assert result.plot(axes=axes) is axes
-    x, y = axes.get_lines()[0].get_data()
-    assert list(x) == [r.seconds["sum"] for r in result.rounds]
-    assert list(y) == [r.metrics["holdout"]["accuracy"] for r in result.rounds]
-    result.plot("holdout_loss", by="megabytes", axes=axes)
-    sent = sum(r.bytes_up + r.bytes_down for r in result.rounds) / 1e6
-    assert axes.get_lines()[1].get_xdata()[-1] == pytest.approx(sent)
-    with pytest.raises(UserError, match="did you mean 'holdout_loss'"):
-        result.plot("holdout_lost", axes=axes)
-    with pytest.raises(UserError, match="seconds, round, megabytes"):
-        result.plot(by="hours", axes=axes)
-
-
 OVER = {"method": ["fedavg", "fedprox"], "lr": [0.1, 0.5], "seed": range(2)}
 FIXED = {key: value for key, value in SMALL.items() if key not in OVER}
 
@@ -197,7 +180,9 @@ def test_trackers_by_name(tmp_path, monkeypatch):
 
 
 def test_studies_have_a_run_a_trial(tmp_path):
-    from amsfl import study
+    from amsfl.study.run import pending, run_blocks
+    from amsfl.study.settings import Study
+    from amsfl.study.store import open_folder
 
     opened = []
 
@@ -210,9 +195,9 @@ def test_studies_have_a_run_a_trial(tmp_path):
 
     own = {key: value for key, value in SMALL.items() if key != "method"} | {"rounds": 2}
     data = own_data(evals=own_data().evals | {"test": own_data().evals["holdout"]})
-    plan = study.Study("s", "compare", 2, 7, "fedavg", own, {"fedavg": {}})
-    with study.open_folder(tmp_path, plan, data) as home:
-        list(study.run_blocks(home, plan, data, study.pending(home, plan), track=begin))
+    plan = Study("s", "compare", 2, 7, "fedavg", own, {"fedavg": {}})
+    with open_folder(tmp_path, plan, data) as home:
+        list(run_blocks(home, plan, data, pending(home, plan), track=begin))
     assert [each[0] for each in opened] == ["nslkdd-fedavg-7-fedavg", "nslkdd-fedavg-8-fedavg"]
     assert [each[2:] for each in opened] == [[1, 2, 7], [1, 2, 8]]
     assert opened[0][1] == tmp_path / "tracked" / "fedavg" / "0"

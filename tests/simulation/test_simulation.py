@@ -15,7 +15,7 @@ from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.engines.models import Model
 from amsfl.record import RoundRecord, dumps, read_run
-from amsfl.simulation import CustomParts, make_config, run_trials
+from amsfl.simulation import CustomParts, run_batch
 from amsfl.simulation.summary import against_fedavg, sentence
 
 
@@ -175,7 +175,7 @@ BATCH |= {"precision": "float32"}
 @pytest.fixture(scope="module")
 def together(digits):
     """Three trials as one batch, the shortest of which ends first."""
-    return run_trials(make_config(BATCH | {"rounds": 5}), [3, 1, 2], CustomParts(digits))
+    return run_batch([BATCH | {"rounds": 5, "seed": seed} for seed in (3, 1, 2)], CustomParts(digits))
 
 
 def test_a_batch_of_trials_is_the_same_trials_one_by_one(digits, together):
@@ -188,7 +188,7 @@ def test_a_batch_of_trials_is_the_same_trials_one_by_one(digits, together):
 
 
 def test_same_seed_same_json(digits, together):
-    again = run_trials(make_config(BATCH | {"rounds": 5}), [3, 1, 2], CustomParts(digits))
+    again = run_batch([BATCH | {"rounds": 5, "seed": seed} for seed in (3, 1, 2)], CustomParts(digits))
     for one, two in zip(together, again, strict=True):
         texts = [dumps(r.summary._replace(wall={})._asdict()) for r in (one, two)]
         assert texts[0] == texts[1] and json.loads(texts[0])["rounds"] == 5

@@ -13,7 +13,7 @@ from amsfl.cli.sites import advice
 from amsfl.core import UserError
 from amsfl.study import sweep
 from amsfl.study.calibrate import as_csv, calibrate
-from amsfl.study.forecast import Forecast, ForecastGrid, ForecastRow, forecast
+from amsfl.study.forecast import ForecastGrid, ForecastRow, forecast
 
 SITES = "client,step_seconds,latency\nnorth,0.01,0.1\nsouth,0.1,0.2\neast,0.02,0.1\n"
 SMALL: dict[str, Any] = {"data": "digits", "model": "softmax", "engine": "loop", "rounds": 40, "batch": 16}
@@ -35,12 +35,12 @@ def test_a_forecast_is_what_runs_take_and_goes_on_where_it_was(
     sites: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[str] = []
-    outcome = tried(sites, tmp_path / "units", heard)
+    rows, left_out = tried(sites, tmp_path / "units", heard)
     assert heard == ["fedavg, all", "fedavg, quorum:2", "scaffold, all"]
-    assert len(outcome.left_out) == 1 and "SCAFFOLD with quorum:2" in outcome.left_out[0]
-    middles = [row.middle for row in outcome.rows]
-    assert middles == sorted(middles) and len(outcome.rows) == 6  # of two rates the better one
-    best = outcome.rows[0]
+    assert len(left_out) == 1 and "SCAFFOLD with quorum:2" in left_out[0]
+    middles = [row.middle for row in rows]
+    assert middles == sorted(middles) and len(rows) == 6  # of two rates the better one
+    best = rows[0]
     again = [
         amsfl.run(
             **SMALL, profile=str(sites), target=0.6, method=best.method, steps=best.steps, lr=best.lr,
@@ -54,7 +54,7 @@ def test_a_forecast_is_what_runs_take_and_goes_on_where_it_was(
     first.write_bytes(first.read_bytes()[:-20])  # as a full disk may leave it
     batches, run_batch = [], sweep.run_batch
     monkeypatch.setattr(sweep, "run_batch", lambda *all_: batches.append(1) or run_batch(*all_))
-    assert tried(sites, tmp_path / "units", heard).rows == outcome.rows and len(batches) == 1
+    assert tried(sites, tmp_path / "units", heard)[0] == rows and len(batches) == 1
     with pytest.raises(UserError, match="A forecast is of the time to a target"):
         tried(sites, tmp_path / "units", heard, target=None)
 
@@ -64,9 +64,7 @@ def test_steps_that_are_planned_are_not_asked_for(sites: Path, tmp_path: Path) -
     settings = SMALL | {"profile": str(sites), "target": 0.6, "rounds": 2}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        (row,) = forecast(
-            settings, tmp_path, ForecastGrid(("amsfl",), ("all",), seeds=1), lambda *_: None
-        ).rows
+        (row,), _ = forecast(settings, tmp_path, ForecastGrid(("amsfl",), ("all",), seeds=1), lambda *_: None)
     assert row.steps is None
 
 
@@ -81,7 +79,7 @@ def test_who_never_gets_there_comes_last() -> None:
 @pytest.mark.parametrize(("later", "sure"), [([1.1, 1.3, 2.0], False), ([90.0, 91.0, 92.0], True)])
 def test_a_winner_by_chance_is_not_called_the_soonest(later: list[float], sure: bool) -> None:
     rows = [ForecastRow("a", "A", "all", 1, 0.1, seconds, [1] * 3) for seconds in ([1.0, 1.2, 1.4], [*later])]
-    said = advice(Forecast(rows, 3, 3, []), "accuracy 0.9")
+    said = advice(rows, "accuracy 0.9")
     assert ("would reach accuracy 0.9 soonest" in said) == sure == ("not surely sooner" not in said)
 
 
@@ -119,8 +117,8 @@ def test_calibrate_then_forecast(
     for name in ("truth", "fitted"):
         profile = str(tmp_path / f"{name}.csv")
         asked = FITTED | {"profile": profile, "target": 0.8, "rounds": 40}
-        outcome = forecast(asked, tmp_path / name, grid, lambda *_: None)
-        ways[name] = {(row.round_end, row.steps): row.middle for row in outcome.rows}
+        rows, _ = forecast(asked, tmp_path / name, grid, lambda *_: None)
+        ways[name] = {(row.round_end, row.steps): row.middle for row in rows}
     assert next(iter(ways["fitted"])) == next(iter(ways["truth"])), "the same first choice"
     for way, seconds in ways["truth"].items():
         assert ways["fitted"][way] == pytest.approx(seconds, rel=near), way

@@ -10,10 +10,13 @@ import pytest
 from command_line import invoke, succeed
 from study_example import settings
 
-from amsfl import record, study
+from amsfl import record
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.study import run as study_run
+from amsfl.study.run import TrialBlock, pending
+from amsfl.study.settings import COMPARE, REPRODUCE, read_study, with_changes
+from amsfl.study.store import open_folder
 
 
 def outputs(folder):
@@ -36,34 +39,34 @@ def whole(tmp_path_factory):
 
 
 def test_built_in_studies_are_sound():
-    paper = study.read_study(study.REPRODUCE)
+    paper = read_study(REPRODUCE)
     assert list(paper.methods) == ["fedavg", "scaffold", "fedprox", "fednova", "feddyn", "fedcsda", "amsfl"]
     assert paper.trials == 5 and paper.reference == "amsfl"
     for entry in paper.methods:
         config = paper.config(entry)
         assert (config.seconds, config.target, config.clients, config.stop_at_target) == (100, 0.89, 5, False)
-    assert study.read_study(study.COMPARE).kind == "compare"
-    same = study.read_study(Path("same-lr"))
+    assert read_study(COMPARE).kind == "compare"
+    same = read_study(Path("same-lr"))
     assert list(same.methods) == list(paper.methods) and paper.run.items() < same.run.items()
 
 
 @pytest.mark.slow
 def test_interrupted_and_continued_equals_uninterrupted(whole, tmp_path, monkeypatch):
     monkeypatch.setattr(study_run, "CHUNK", 1)
-    real, calls = study_run.run_trials, []
+    real, calls = study_run.run_batch, []
 
-    def stopped(config, seeds, dataset, watch):
-        calls.append(seeds)
+    def stopped(configs, dataset, watch):
+        calls.append(configs)
         if len(calls) != 4:
-            return real(config, seeds, dataset, watch)
+            return real(configs, dataset, watch)
 
         def interrupt(place, record):
             if record.round == 3:
                 raise KeyboardInterrupt
 
-        return real(config, seeds, dataset, interrupt)
+        return real(configs, dataset, interrupt)
 
-    monkeypatch.setattr(study_run, "run_trials", stopped)
+    monkeypatch.setattr(study_run, "run_batch", stopped)
     command = ("reproduce", "--config", settings(tmp_path), "--out", tmp_path / "out", "--quiet")
     first = invoke(*command)
     assert first.exit_code == 130 and "3 of 6 trials on record" in " ".join(first.output.split())
@@ -137,12 +140,12 @@ def test_a_finished_study_is_not_run_again_but_grows(whole, tmp_path, monkeypatc
     def never(*_):
         raise AssertionError("run again")
 
-    plan = study.read_study(settings(tmp_path))
-    with study.open_folder(whole, plan, load("digits")) as home:
-        assert study.pending(home, plan) == []
-        more = study.pending(home, plan._replace(trials=3))
-    assert more == [study.TrialBlock(entry, (2,)) for entry in plan.methods]
-    monkeypatch.setattr(study_run, "run_trials", never)
+    plan = read_study(settings(tmp_path))
+    with open_folder(whole, plan, load("digits")) as home:
+        assert pending(home, plan) == []
+        more = pending(home, plan._replace(trials=3))
+    assert more == [TrialBlock(entry, (2,)) for entry in plan.methods]
+    monkeypatch.setattr(study_run, "run_batch", never)
     assert invoke("reproduce", "--config", settings(tmp_path), "--out", whole).exit_code == 0
 
 
@@ -213,7 +216,7 @@ def test_a_method_of_the_users_own_goes_by_a_folders_name(tmp_path, monkeypatch)
     (tmp_path / "mine_for_study.py").write_text(
         'from amsfl.methods import Facts, Method\n\n\nclass thing(Method):\n    facts = Facts("thing")\n'
     )
-    plan = study.with_changes(study.read_study(study.COMPARE), ["mine_for_study:thing", "fedavg"])
+    plan = with_changes(read_study(COMPARE), ["mine_for_study:thing", "fedavg"])
     assert list(plan.methods) == ["mine_for_study.thing", "fedavg"]
     assert plan.config("mine_for_study.thing").method == "mine_for_study:thing"
 
@@ -229,7 +232,7 @@ def test_a_method_of_the_users_own_goes_by_a_folders_name(tmp_path, monkeypatch)
 )
 def test_mistakes_are_sentences(change, says):
     with pytest.raises(UserError, match=says):
-        study.with_changes(study.read_study(study.COMPARE), **change)
+        with_changes(read_study(COMPARE), **change)
 
 
 @pytest.mark.parametrize(
@@ -251,4 +254,4 @@ def test_mistakes_in_a_file_are_sentences(tmp_path, text, says):
     path = tmp_path / "wrong.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=says):
-        study.read_study(path)
+        read_study(path)

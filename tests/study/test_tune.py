@@ -8,15 +8,15 @@ import pytest
 from command_line import invoke, succeed
 
 import amsfl
-from amsfl import study
+from amsfl import record
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.methods import Facts, Method
-from amsfl.record import read_study
 from amsfl.settings.parse import refuse_recorded_code
 from amsfl.simulation import run_batch
 from amsfl.study import store, tune
 from amsfl.study.settings import Study, study_of
+from amsfl.study.tune import search_cost, tune_study
 
 SMALL = {"data": "digits", "model": "softmax", "seconds": 2.0, "clients": 3, "engine": "loop"}
 
@@ -35,9 +35,9 @@ def test_only_who_needs_it_is_searched_for() -> None:
 @pytest.mark.parametrize("trials", [1, 2, 3, 5, 50])
 def test_a_quick_search_costs_less_than_twice_the_trials(trials: int) -> None:
     """Searching and trials together stay under three times the trials alone."""
-    assert study.search_cost(small(trials), "quick") < 2 * trials
-    assert study.search_cost(small(trials), "none") == 0
-    assert study.search_cost(small(trials), "quick", fixed=("lr", "steps")) == 0
+    assert search_cost(small(trials), "quick") < 2 * trials
+    assert search_cost(small(trials), "none") == 0
+    assert search_cost(small(trials), "quick", fixed=("lr", "steps")) == 0
 
 
 def test_the_search_never_sees_what_trials_are_judged_by() -> None:
@@ -61,7 +61,7 @@ def test_the_best_candidate_wins_and_is_on_record(tmp_path: Path) -> None:
     command = ["compare", "--config", str(file), "--trials", "1", "--out", str(out), *flags]
     done = succeed(*command)
     assert "searching for fedavg" in done.stderr and "searching for amsfl" not in done.stderr
-    found = read_study(out)
+    found = record.read_study(out)
     told = found.settings["searched"]
     assert list(told) == ["fedavg"] and told["fedavg"]["tried"][0]["lr"] == 1e-6
     best = told["fedavg"]["found"]
@@ -78,18 +78,10 @@ def test_the_best_candidate_wins_and_is_on_record(tmp_path: Path) -> None:
 
 def test_what_the_user_fixed_is_left_alone() -> None:
     plan = small(fedavg={"steps": 7})
-    assert study.tune_study(plan, load("digits"), "none") == plan
-    assert study.tune_study(plan, load("digits"), "quick", fixed=("lr", "steps")).methods == plan.methods
+    assert tune_study(plan, load("digits"), "none") == plan
+    assert tune_study(plan, load("digits"), "quick", fixed=("lr", "steps")).methods == plan.methods
     with pytest.raises(UserError, match="'fast'"):
-        study.tune_study(plan, load("digits"), "fast")
-
-
-def test_a_tuned_file_is_a_study(tmp_path: Path) -> None:
-    import tomli_w
-
-    plan = small()._replace(searched={"fedavg": {"level": "quick", "found": {"lr": 0.2}, "tried": []}})
-    (tmp_path / "t.toml").write_text(tomli_w.dumps(study.to_settings_file(plan)))
-    assert study.read_study(tmp_path / "t.toml") == plan
+        tune_study(plan, load("digits"), "fast")
 
 
 SETTINGS = {"data": "digits", "model": "softmax", "clients": 2, "rounds": 1, "steps": 1, "details": ""}

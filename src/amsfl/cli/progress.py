@@ -22,7 +22,8 @@ from amsfl.report.statistics import (
 from amsfl.settings.definitions import Training
 
 if TYPE_CHECKING:
-    from amsfl.study import Study, TrialBlock
+    from amsfl.study.run import TrialBlock
+    from amsfl.study.settings import Study
 
 FEW_ROWS = 100  # held out: an accuracy of 0.7 is known to a tenth
 
@@ -73,16 +74,6 @@ def watching(config: Training, quiet: bool) -> Iterator[Callable[[RoundRecord], 
             move(done, config.method, f"round {record.round}  {spent:.1f} s{shown}")
 
         yield moved
-
-
-def duration(seconds: float) -> str:
-    """Rounded as a guess should be: 'under a minute', 'about 3 minutes'."""
-    if seconds < 55:
-        return "under a minute"
-    minutes = max(1, round(seconds / 60))
-    if minutes < 90:
-        return f"about {minutes} minute{'s' if minutes > 1 else ''}"
-    return f"about {seconds / 3600:.1f} hours"
 
 
 @contextmanager

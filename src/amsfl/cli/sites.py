@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from amsfl import planning
     from amsfl.report.statistics import Interval
     from amsfl.study.calibrate import FittedSites
-    from amsfl.study.forecast import Forecast, ForecastRow
+    from amsfl.study.forecast import ForecastRow
 
 TITLES = {
     "client": "client",
@@ -234,7 +234,7 @@ def forecast(
             console.print(plain(f"{place + 1} of {total}: {name}"))
 
     asked = settings | {"profile": str(profile)}
-    outcome = work.forecast(
+    rows, left_out = work.forecast(
         asked,
         out / "units",
         work.ForecastGrid(
@@ -247,22 +247,22 @@ def forecast(
         watch,
     )
     config = make_config(asked)
-    cells = [_cells(row) for row in outcome.rows]
-    said = advice(outcome, f"{config.score or 'accuracy'} {config.target:g}")
+    cells = [_cells(row) for row in rows]
+    said = advice(rows, f"{config.score or 'accuracy'} {config.target:g}")
     write_atomically(out / "forecast.csv", pd.DataFrame(cells, columns=[*HEAD]).to_csv(index=False).encode())
     if as_json:
-        return print_json({"advice": said, "rows": [row._asdict() for row in outcome.rows]})
+        return print_json({"advice": said, "rows": [row._asdict() for row in rows]})
     print_table(HEAD, cells[:WAYS], left=HEAD[:2])
     say("Seconds: mean over seeds with its 95% interval. Of learning rates the best counts, with hindsight.")
-    for line in (*outcome.left_out, said):
+    for line in (*left_out, said):
         say(line)
     more = f" with all {len(cells)} ways" if len(cells) > WAYS else ""
     say(f"Table{more}: {out / 'forecast.csv'}")
 
 
-def advice(outcome: "Forecast", goal: str) -> str:
+def advice(rows: "list[ForecastRow]", goal: str) -> str:
     """The answer in two sentences."""
-    first, *rest = outcome.rows
+    first, *rest = rows
     if not math.isfinite(first.middle):
         return f"No way that was tried reached {goal}; lower the target, or try other methods and steps."
     taken, when = _seconds(first), _short(_seconds(first).mean)

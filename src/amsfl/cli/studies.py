@@ -3,8 +3,9 @@
 import json
 import tomllib
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -17,7 +18,8 @@ from amsfl.settings.definitions import RunConfig
 
 if TYPE_CHECKING:
     from amsfl.data import Dataset
-    from amsfl.study import Study, TrialBlock
+    from amsfl.study.run import TrialBlock
+    from amsfl.study.settings import Study
 
 SHOWN = ("score", "status", "rounds", "virtual_seconds", "seconds_to_target")  # of a sweep; the file has all
 LINES = 40
@@ -65,7 +67,7 @@ def reproduce(
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
     plan, data = open_study("reproduce", settings, methods, trials, config, quiet)
-    execute(plan, data, Execution(out, part, force, quiet, track))
+    execute(plan, data, out, part, force, quiet, track)
 
 
 @flags.takes(RunConfig, leave_out=NOT_OF_STUDIES)
@@ -89,17 +91,17 @@ def compare(
 
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
-    from amsfl import study
+    from amsfl.study.tune import search_cost
 
     settings = flags.with_tables(settings, files)
     plan, data = open_study("compare", settings, methods, trials, config, quiet)
-    if part and study.search_cost(plan, tune, settings):
+    if part and search_cost(plan, tune, settings):
         raise UserError(
             "Parts of a study must agree on what was searched: search once with 'amsfl sweep method=... "
             "lr=...', then give each part --config best.toml --tune none. Or search nothing: --tune none."
         )
-    execution = Execution(out, part, force, quiet, track)
-    execute(plan, data, execution, lambda: search(plan, data, tune, settings, quiet, out))
+    searching = partial(search, plan, data, tune, settings, quiet, out)
+    execute(plan, data, out, part, force, quiet, track, searching)
 
 
 def report(
@@ -137,10 +139,10 @@ def open_study(
 
     Where `amsfl compare` was told no methods, those that cannot learn from the data are left out.
     """
-    from amsfl import study
     from amsfl.simulation.components import load_data
+    from amsfl.study.settings import read_study, with_changes, without_unable
 
-    plan = study.with_changes(study.read_study(config or built_in), parse_names(methods), trials, settings)
+    plan = with_changes(read_study(config or built_in), parse_names(methods), trials, settings)
     console = screen(stderr=True)
     dataset = load_data(plan.config(plan.reference))
     if dataset.note:
@@ -148,7 +150,7 @@ def open_study(
     if not quiet:
         describe_data(dataset)
     if built_in == "compare" and methods is None and config is None:
-        plan, lines = study.without_unable(plan, dataset)
+        plan, lines = without_unable(plan, dataset)
         for line in lines:
             console.print(plain(line))
     return plan, dataset
@@ -172,72 +174,66 @@ def search(
     out: Path | None = None,
 ) -> "Study":
     """The study with what a search finds for it; what is on record of one is not searched again."""
-    from amsfl import study
+    from amsfl.study.store import recorded_search
+    from amsfl.study.tune import search_cost, tune_study
 
     console = screen(stderr=True)
-    worth = study.search_cost(plan, level, fixed)
+    worth = search_cost(plan, level, fixed)
     if worth and not quiet:
         console.print(f"Learning rate and steps are searched first, at most {worth:.0f} trials' work.")
-    recorded = study.recorded_search(out) if out else {}
+    recorded = recorded_search(out) if out else {}
 
     def watch(entry: str) -> None:
         if not quiet:
             console.print(f"  searching for {plain(entry)} ...")
 
     try:
-        return study.tune_study(plan, dataset, level, fixed, recorded, watch)
+        return tune_study(plan, dataset, level, fixed, recorded, watch)
     except KeyboardInterrupt:
         console.print("amsfl: stopped before the first trial; --tune none searches nothing.")
         raise SystemExit(130) from None
 
 
-class Execution(NamedTuple):
-    """What the command line says beside the study itself."""
-
-    out: Path
-    part: str  # as in 3/8; "" is all of it
-    force: bool
-    quiet: bool
-    track: str
-
-
 def execute(
-    plan: "Study", dataset: "Dataset", execution: Execution, search: "Callable[[], Study] | None" = None
+    plan: "Study",
+    dataset: "Dataset",
+    out: Path,
+    part: str,
+    force: bool,
+    quiet: bool,
+    track: str,
+    search: "Callable[[], Study] | None" = None,
 ) -> None:
-    """All of the study and its report, or one part of it: 'amsfl report' unites the parts."""
-    from amsfl import record, study
-    from amsfl.cli.progress import duration, watching_study
+    """All of the study and its report, or a part of it, as in 3/8: 'amsfl report' unites the parts."""
+    from amsfl import record
+    from amsfl.cli.progress import watching_study
     from amsfl.report import write
+    from amsfl.study.run import blocks_of, parse_part, pending, run_blocks
+    from amsfl.study.store import check_folder, open_folder
     from amsfl.track import trackers_of
 
-    trackers = trackers_of(execution.track)  # one that is not there is said before the search
-    part, out = study.parse_part(execution.part), execution.out
-    record.check_part_count(out, part.of if execution.part else None)
-    mine = study.blocks_of(plan, part)  # and so is a part that there is not
-    home = record.part_folder(out, *part) if execution.part else out
+    trackers = trackers_of(track)  # one that is not there is said before the search
+    number, of = which = parse_part(part)
+    record.check_part_count(out, of if part else None)
+    mine = blocks_of(plan, which)  # and so is a part that there is not
+    home = record.part_folder(out, number, of) if part else out
     if search:
-        study.check_folder(home, plan, dataset, execution.force)  # another's must not cost a search
+        check_folder(home, plan, dataset, force)  # another's must not cost a search
         plan = search()
-    total = sum(len(block.trials) for block in mine)
-    with study.open_folder(home, plan, dataset, execution.force) as writer:
+    total, console = sum(len(block.trials) for block in mine), screen(stderr=True)
+    with open_folder(home, plan, dataset, force) as writer:
 
         def left() -> list["TrialBlock"]:
-            return study.pending(writer, plan, part)
+            return pending(writer, plan, which)
 
         def finished() -> int:
             return total - sum(len(block.trials) for block in left())
 
-        console = screen(stderr=True)
         try:
-            blocks = left()
-            if blocks and not execution.quiet:
-                with console.status("Timing a few rounds for an estimate ..."):
-                    guess = duration(study.estimate(writer, plan, dataset, blocks))
-                done = finished()
-                said = f"{done} of {total} trials are on record; the rest" if done else f"{total} trials"
-                console.print(f"{said} should take {guess} on this machine, if nothing else runs on it.")
-            with watching_study(plan, blocks, execution.quiet) as watch:
-                for _ in study.run_blocks(writer, plan, dataset, blocks, watch, trackers):
+            if not quiet and (done := finished()) < total:
+                console.print(f"{total} trials" + (f", {done} of them on record" if done else ""))
+            with watching_study(plan, left(), quiet) as watch:
+                for _ in run_blocks(writer, plan, dataset, left(), watch, trackers):
                     pass
         except KeyboardInterrupt:
             console.print(
@@ -245,14 +241,12 @@ def execute(
                 f"command, or see what there is with 'amsfl report {out}'."
             )
             raise SystemExit(130) from None
-    if execution.part:
-        screen().print(
-            f"Part {part.number} of {part.of}: {total} trials are on record. "
-            f"'amsfl report {plain(str(out))}' shows the parts that there are.",
-            soft_wrap=True,
+    if part:
+        return say(
+            f"Part {number} of {of}: {total} trials are on record. 'amsfl report {out}' shows the parts that "
+            "there are."
         )
-        return
-    with screen(stderr=True).status("Drawing the report ..."):
+    with console.status("Drawing the report ..."):
         page = write([out], out)
     announce(page)
 

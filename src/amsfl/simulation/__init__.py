@@ -8,7 +8,7 @@ from amsfl.settings.parse import make_config, read_toml, serve_config
 
 if TYPE_CHECKING:
     from amsfl.settings.custom import CustomParts
-    from amsfl.simulation.api import resume, run, run_batch, run_trials
+    from amsfl.simulation.api import resume, run, run_batch
     from amsfl.simulation.result import Result
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "resume",
     "run",
     "run_batch",
-    "run_trials",
     "serve_config",
 ]
 
@@ -32,7 +31,6 @@ _HOMES = {
     "resume": "amsfl.simulation.api",
     "run": "amsfl.simulation.api",
     "run_batch": "amsfl.simulation.api",
-    "run_trials": "amsfl.simulation.api",
 }
 
 

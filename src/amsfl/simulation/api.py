@@ -235,16 +235,6 @@ def update_status(setup: RunSetup, trial: TrialState, done: Sequence[RoundRecord
         trial.status = "finished" if over else "running"
 
 
-def run_trials(
-    config: RunConfig,
-    seeds: list[int],
-    own: CustomParts | None = None,
-    watch: Callable[[int, RoundRecord], None] | None = None,
-) -> list[Result]:
-    """The same settings with many seeds, as one batch: partition, initial model and sampling differ."""
-    return run_batch([config.model_copy(update={"seed": seed}) for seed in seeds], own, watch)
-
-
 def run_batch(
     trials: Sequence[RunConfig | JsonMapping],
     own: CustomParts | None = None,

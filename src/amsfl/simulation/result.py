@@ -1,7 +1,6 @@
 """What a run leaves: its summary, every round, its clients, a curve, and a model that can be used."""
 
 import math
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,7 +8,7 @@ import numpy as np
 
 from amsfl import worth
 from amsfl.clock.profile import MEGABYTE
-from amsfl.core import Score, UserError, nearest
+from amsfl.core import Score, UserError
 from amsfl.core.records import Json
 from amsfl.core.version import VERSION
 from amsfl.data import Frame
@@ -17,18 +16,14 @@ from amsfl.engines.models import tensors
 from amsfl.portable import PortableModel
 from amsfl.portable.model import folder_files
 from amsfl.portable.network import Tensors
-from amsfl.record import RoundRecord, Summary, flatten
+from amsfl.record import RoundRecord, Summary
 from amsfl.record.schema import Array
 from amsfl.simulation.setup import RunSetup
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.axes import Axes
 
 NewRows = Array | Frame | str | Path  # features, a data frame, or a table's file
-AXES = {"seconds": "virtual seconds ({clock} clock)", "round": "rounds", "megabytes": "megabytes, both ways"}
-AXES |= {"joules": "joules of all clients", "cost": "cost of what was sent"}
-SUMMED = ("megabytes", "joules", "cost")  # a round has its own share of them
 
 
 class Client(NamedTuple):
@@ -122,44 +117,6 @@ class Result(NamedTuple):
         ]
         alone = worth.seconds_alone(self.rounds, len(rows), self.summary.clock)
         return pandas.DataFrame(rows).assign(seconds=alone).set_index("client")
-
-    def plot(self, score: str | None = None, by: str = "seconds", axes: "Axes | None" = None) -> "Axes":
-        """The curve of a score.
-
-        Args:
-            score: A column of `to_frame`; what the run goes by if left out.
-            by: seconds, round, megabytes or joules.
-            axes: Matplotlib's, to draw into.
-
-        Returns:
-            Matplotlib's axes.
-        """
-        if by not in AXES:
-            raise UserError(f"A curve is drawn by {', '.join(AXES)}, not by {by!r}.")
-        main = self.parts.score
-        rows = [row(record, self.summary.clock, main) for record in self.rounds]
-        known = [key.replace("/", "_") for key in flatten(self.summary.metrics)]
-        wanted = score or f"holdout_{main.name if main.listed else main.key}"
-        points = [(place, each[wanted]) for place, each in enumerate(rows) if wanted in each]
-        if not points:
-            raise UserError(f"No round has a score {wanted!r}{nearest(wanted, known)}.")
-        if axes is None:
-            from matplotlib import pyplot
-
-            axes = pyplot.subplots()[1]
-        if by not in rows[0]:
-            raise UserError(
-                f"The profile of this run does not say what clients spend of {by}; see docs/time.md."
-            )
-        places = [each[by] for each in rows]
-        if by in SUMMED:
-            places = list(accumulate(places))
-        title = self.parts.federation.method.title or self.summary.method
-        axes.plot([places[place] for place, _ in points], [value for _, value in points], label=title)
-        axes.set_xlabel(AXES[by].format(clock=self.summary.clock))
-        axes.set_ylabel(wanted.replace("_", " "))
-        axes.legend()
-        return axes
 
     def predict(self, x: NewRows) -> Array:
         """Predict rows by the last model.

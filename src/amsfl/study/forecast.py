@@ -47,13 +47,6 @@ class ForecastRow(NamedTuple):
         return float(np.exp(np.log(seconds).mean()) if np.isfinite(seconds).all() else np.median(seconds))
 
 
-class Forecast(NamedTuple):
-    rows: list[ForecastRow]  # the soonest first
-    clients: int
-    seeds: int
-    left_out: list[str]  # and why
-
-
 class ForecastGrid(NamedTuple):
     """What a forecast tries."""
 
@@ -69,8 +62,8 @@ def forecast(
     out: Path,
     grid: ForecastGrid,
     watch: Callable[[str, int, int], None] = lambda *_: None,
-) -> Forecast:
-    """Run every way that is not on record yet."""
+) -> tuple[list[ForecastRow], list[str]]:
+    """Every way, the soonest first, and those that are left out and why; what is on record is not run."""
     base = {"rounds": ROUNDS, **settings, "clock": "makespan", "stop_at_target": True, "details": ""}
     config = make_config(base)
     if config.target is None:
@@ -103,7 +96,7 @@ def forecast(
         # the learning rate that is best with hindsight
         ways += [min(some.values(), key=lambda row: (-row.reached, row.middle)) for some in mine.values()]
         best = min(best, *(way.middle for some in mine.values() for way in some.values()))
-    return Forecast(sorted(ways, key=lambda row: row.middle), clients, grid.seeds, left_out)
+    return sorted(ways, key=lambda row: row.middle), left_out
 
 
 def _units(base: JsonMapping, grid: ForecastGrid, clients: int) -> tuple[list[list[RunConfig]], list[str]]:

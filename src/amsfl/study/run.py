@@ -1,9 +1,5 @@
-"""Run a study in blocks of one method and up to ten trials; what is on record is never run again.
+"""Run a study in blocks of one method and up to ten trials; what is on record is never run again."""
 
-How long it will take is known from the trials on record, else from a few timed rounds of the first block.
-"""
-
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
@@ -11,13 +7,12 @@ from typing import NamedTuple
 from amsfl.core import UserError, score
 from amsfl.data import Dataset
 from amsfl.record import RoundRecord, StudyWriter
-from amsfl.simulation import RunConfig, run_trials
+from amsfl.simulation import run_batch
 from amsfl.simulation.observers import run_info
 from amsfl.study import store
 from amsfl.study.settings import CHUNK, Study
 from amsfl.track import RunCallbacks, RunInfo, TrackerSpec, trackers_of, tracking
 
-PROBE = 4  # rounds to time; the first one compiles
 TRACKED = "tracked"  # of a study's folder: what trackers keep beside the record
 Watch = Callable[["TrialBlock", int, RoundRecord], None]  # block, place in the block, the round
 
@@ -27,12 +22,8 @@ class TrialBlock(NamedTuple):
     trials: tuple[int, ...]
 
 
-class StudyPart(NamedTuple):
-    number: int  # from 1
-    of: int
-
-
-WHOLE = StudyPart(1, 1)
+StudyPart = tuple[int, int]  # its number from 1, and of how many
+WHOLE: StudyPart = (1, 1)
 
 
 def parse_part(text: str) -> StudyPart:
@@ -44,7 +35,7 @@ def parse_part(text: str) -> StudyPart:
         raise UserError(f"--part {text!r} is no part; write --part 3/8 for the third of eight.")
     if not 1 <= int(number) <= int(of):
         raise UserError(f"--part {text}: parts of {of} are numbered from 1 to {of}.")
-    return StudyPart(int(number), int(of))
+    return int(number), int(of)
 
 
 def blocks_of(study: Study, part: StudyPart = WHOLE) -> list[TrialBlock]:
@@ -56,12 +47,13 @@ def blocks_of(study: Study, part: StudyPart = WHOLE) -> list[TrialBlock]:
     """
     ranges = [range(first, min(first + CHUNK, study.trials)) for first in range(0, study.trials, CHUNK)]
     blocks = [TrialBlock(entry, tuple(trials)) for trials in ranges for entry in study.methods]
-    if part.of > len(blocks):
+    number, of = part
+    if of > len(blocks):
         raise UserError(
-            f"--part {part.number}/{part.of}: the study has {len(blocks)} blocks (one method and up to "
+            f"--part {number}/{of}: the study has {len(blocks)} blocks (one method and up to "
             f"{CHUNK} trials each), so it can be cut into {len(blocks)} parts at most."
         )
-    return blocks[part.number - 1 :: part.of]
+    return blocks[number - 1 :: of]
 
 
 def pending(home: StudyWriter, study: Study, part: StudyPart = WHOLE) -> list[TrialBlock]:
@@ -92,9 +84,8 @@ def run_blocks(
                 for trial in block.trials
                 if trackers
             ]
-            results = run_trials(
-                config,
-                [study.seed + trial for trial in block.trials],
+            results = run_batch(
+                [config.model_copy(update={"seed": study.seed + trial}) for trial in block.trials],
                 study.own(block.entry)._replace(dataset=dataset),
                 _watcher(home, block, watch, callbacks, score(config.score, dataset.classes).key),
             )
@@ -122,40 +113,3 @@ def _watcher(
             watch(block, place, record)
 
     return watcher
-
-
-def estimate(home: StudyWriter, study: Study, dataset: Dataset, blocks: list[TrialBlock]) -> float:
-    """Wall seconds the blocks will need. A guess: it knows neither plans nor what else the machine does."""
-    walls_by_entry = {
-        entry: [trial.summary.wall["seconds"] or 0.0 for trial in home.finished(entry)]
-        for entry in study.methods
-    }
-    walls = [wall for some in walls_by_entry.values() for wall in some]
-    if walls:
-        mean = {entry: sum(some or walls) / len(some or walls) for entry, some in walls_by_entry.items()}
-        return sum(mean[block.entry] * len(block.trials) for block in blocks)
-    if not blocks:
-        return 0.0
-    # compiling once a method, plus rounds at the first block's pace a trial
-    first = blocks[0]
-    config = study.config(first.entry).model_copy(update={"rounds": PROBE, "seconds": None, "details": ""})
-    ticks = [time.perf_counter()]
-    results = run_trials(
-        config,
-        [study.seed + trial for trial in first.trials],
-        study.own(first.entry)._replace(dataset=dataset),
-        lambda *_: ticks.append(time.perf_counter()),
-    )
-    trials = len(first.trials)
-    pace = (ticks[-1] - ticks[trials]) / (PROBE - 1) / trials
-    compiling = ticks[trials] - ticks[0]
-    own_round = results[0].rounds[-1].round_seconds[config.clock]
-    running = sum(
-        len(block.trials) * _rounds(study.config(block.entry), own_round) * pace for block in blocks
-    )
-    return running + compiling * len({block.entry for block in blocks})
-
-
-def _rounds(config: RunConfig, probed_round: float) -> float:
-    by_time = config.seconds / probed_round if config.seconds else float("inf")
-    return min(by_time, config.rounds or float("inf"))

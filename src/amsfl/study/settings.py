@@ -91,12 +91,6 @@ def study_of(raw: Json, path: Path) -> Study:
     )
 
 
-def to_settings_file(study: Study) -> Json:
-    """What `read_study` reads."""
-    plain = {name: value for name, value in study._asdict().items() if name in FIELDS}
-    return {name: value for name, value in plain.items() if value != {}}
-
-
 def with_changes(
     study: Study,
     methods: list[str] | None = None,
