@@ -88,7 +88,7 @@ def _contrast(one, two):
 def test_every_place_has_its_own_legible_look():
     """By place, not by name: any number of methods, whoever wrote them."""
     looks = [style.look(place) for place in range(35)]
-    assert len(set(looks)) == 35 and len({one.colour for one in looks[:7]}) == 7
+    assert len(set(map(str, looks))) == 35 and len({one["color"] for one in looks[:7]}) == 7
     for colour in style.PALETTE:
         assert _contrast(colour, style.DAY[1]) > 2 and _contrast(colour, style.NIGHT[1]) > 3
     assert _contrast(*style.DAY) > 7 and _contrast(*style.NIGHT) > 7

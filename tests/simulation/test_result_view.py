@@ -179,30 +179,6 @@ def test_trackers_by_name(tmp_path, monkeypatch):
         amsfl.run(data="digits", track="tensorbord")
 
 
-def test_studies_have_a_run_a_trial(tmp_path):
-    from amsfl.study.run import pending, run_blocks
-    from amsfl.study.settings import Study
-    from amsfl.study.store import open_folder
-
-    opened = []
-
-    def begin(begun):
-        mine = [begun.title, begun.out]
-        opened.append(mine)
-        return RunCallbacks(
-            lambda record: mine.append(record.round), lambda summary: mine.append(summary.seed)
-        )
-
-    own = {key: value for key, value in SMALL.items() if key != "method"} | {"rounds": 2}
-    data = own_data(evals=own_data().evals | {"test": own_data().evals["holdout"]})
-    plan = Study("s", "compare", 2, 7, "fedavg", own, {"fedavg": {}})
-    with open_folder(tmp_path, plan, data) as home:
-        list(run_blocks(home, plan, data, pending(home, plan), track=begin))
-    assert [each[0] for each in opened] == ["nslkdd-fedavg-7-fedavg", "nslkdd-fedavg-8-fedavg"]
-    assert [each[2:] for each in opened] == [[1, 2, 7], [1, 2, 8]]
-    assert opened[0][1] == tmp_path / "tracked" / "fedavg" / "0"
-
-
 def test_servers_of_real_clients_have_trackers(tmp_path):
     flower = pytest.importorskip("amsfl.flower", reason="Flower is not installed")
     apps = pytest.importorskip("flwr.app", reason="Flower is not installed")

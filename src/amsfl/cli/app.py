@@ -87,18 +87,3 @@ def call(words: Sequence[str]) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     return 0
-
-
-def parameters(name: str) -> list[tuple[tuple[str, ...], str, bool]]:
-    """A command's arguments and flags, all of them: how each is spelled, its sentence, and whether a flag."""
-    command = app[name].default_command
-    if hasattr(command, "show"):
-        command.show(every=True)  # type: ignore[union-attr]
-    listed = [
-        (each.names, str(each.parameter.help or ""), each.names[0].startswith("-"))
-        for each in app[name].assemble_argument_collection()
-        if each.parameter.show is not False
-    ]
-    if hasattr(command, "show"):
-        command.show(every=False)  # type: ignore[union-attr]
-    return listed

@@ -79,10 +79,10 @@ def watching(config: Training, quiet: bool) -> Iterator[Callable[[RoundRecord], 
 @contextmanager
 def watching_study(
     plan: "Study", blocks: list["TrialBlock"], quiet: bool
-) -> Iterator[Callable[["TrialBlock", int, RoundRecord], None] | None]:
-    """A callback for every round of every trial that moves the bar; None when there is no terminal."""
+) -> Iterator[Callable[["TrialBlock", int, RoundRecord], None]]:
+    """A callback for every round of every trial that moves the bar, where there is a terminal."""
     if quiet or not blocks or not on_terminal():
-        yield None
+        yield lambda *_: None
         return
     configs = {block.entry: plan.config(block.entry) for block in blocks}
     done: dict[tuple[str, int], float] = {}

@@ -11,7 +11,6 @@ from cyclopts import Parameter
 
 from amsfl.cli import flags
 from amsfl.cli.output import AsJson, describe_data, plain, print_json, print_table, say, screen
-from amsfl.cli.run import Track
 from amsfl.core import UserError
 from amsfl.core.records import Json, JsonMapping
 from amsfl.settings.definitions import RunConfig
@@ -57,7 +56,6 @@ def reproduce(
     out: Out = Path("results/reproduce"),
     part: Part = "",
     force: Force = False,
-    track: Track = "",
     quiet: Quiet = False,
 ) -> None:
     """Redo the paper's comparison: seven methods, five non-IID clients, 100 virtual seconds.
@@ -67,7 +65,7 @@ def reproduce(
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
     plan, data = open_study("reproduce", settings, methods, trials, config, quiet)
-    execute(plan, data, out, part, force, quiet, track)
+    execute(plan, data, out, part, force, quiet)
 
 
 @flags.takes(RunConfig, leave_out=NOT_OF_STUDIES)
@@ -81,7 +79,6 @@ def compare(
     tune: Annotated[Tune, flags.RARE] = "quick",
     part: Annotated[Part, flags.RARE] = "",
     force: Annotated[Force, flags.RARE] = False,
-    track: Annotated[Track, flags.RARE] = "",
     quiet: Annotated[Quiet, flags.RARE] = False,
 ) -> None:
     """Compare methods on your own data; writes a report that says which to use.
@@ -101,7 +98,7 @@ def compare(
             "lr=...', then give each part --config best.toml --tune none. Or search nothing: --tune none."
         )
     searching = partial(search, plan, data, tune, settings, quiet, out)
-    execute(plan, data, out, part, force, quiet, track, searching)
+    execute(plan, data, out, part, force, quiet, searching)
 
 
 def report(
@@ -201,7 +198,6 @@ def execute(
     part: str,
     force: bool,
     quiet: bool,
-    track: str,
     search: "Callable[[], Study] | None" = None,
 ) -> None:
     """All of the study and its report, or a part of it, as in 3/8: 'amsfl report' unites the parts."""
@@ -210,12 +206,10 @@ def execute(
     from amsfl.report import write
     from amsfl.study.run import blocks_of, parse_part, pending, run_blocks
     from amsfl.study.store import check_folder, open_folder
-    from amsfl.track import trackers_of
 
-    trackers = trackers_of(track)  # one that is not there is said before the search
     number, of = which = parse_part(part)
     record.check_part_count(out, of if part else None)
-    mine = blocks_of(plan, which)  # and so is a part that there is not
+    mine = blocks_of(plan, which)  # a part that there is not is said before the search
     home = record.part_folder(out, number, of) if part else out
     if search:
         check_folder(home, plan, dataset, force)  # another's must not cost a search
@@ -233,7 +227,7 @@ def execute(
             if not quiet and (done := finished()) < total:
                 console.print(f"{total} trials" + (f", {done} of them on record" if done else ""))
             with watching_study(plan, left(), quiet) as watch:
-                for _ in run_blocks(writer, plan, dataset, left(), watch, trackers):
+                for _ in run_blocks(writer, plan, dataset, left(), watch):
                     pass
         except KeyboardInterrupt:
             console.print(

@@ -180,7 +180,8 @@ def describe(data: Dataset, partition: str = "auto") -> list[str]:
         Lines for people.
     """
     held = {name: len(y) for name, (_, y) in data.evals.items()}
-    apart = ", ".join(f"{count:,} of them {_held_as(name)}" for name, count in held.items())
+    held_as = {name: "held out to judge by" if name == "holdout" else f"the split {name!r}" for name in held}
+    apart = ", ".join(f"{count:,} of them {held_as[name]}" for name, count in held.items())
     rows = f"{data.name}: {len(data.y) + sum(held.values()):,} rows, {apart}"
     recipe = data.recipe
     if recipe is None or not is_own_table(data):
@@ -200,10 +201,6 @@ def describe(data: Dataset, partition: str = "auto") -> list[str]:
 def is_own_table(data: Dataset) -> bool:
     """Whether it is a user's table, and no source by name."""
     return data.recipe is not None and data.name.startswith(("csv:", "table:"))
-
-
-def _held_as(split: str) -> str:
-    return "held out to judge by" if split == "holdout" else f"the split {split!r}"
 
 
 def _describe_clients(data: Dataset, column: str, partition: str) -> str:

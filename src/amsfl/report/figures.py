@@ -36,23 +36,15 @@ DASHES: tuple[tuple[float, ...], ...] = ((), (4, 1.5), (1, 1), (5, 1, 1, 1), (8,
 MARKERS = "os^vDPXp"
 
 
-class Look(NamedTuple):
-    colour: str
-    marker: str
-    dash: tuple[float, ...]  # () for a solid line
-
-    @property
-    def line_style(self) -> Json:
-        """Keywords of matplotlib's plot."""
-        line = (0, self.dash) if self.dash else "solid"
-        return {"color": self.colour, "linestyle": line, "marker": self.marker}
-
-
-def look(place: int) -> Look:
-    """By the place of a series; after seven, colours repeat with other dashes."""
+def look(place: int) -> Json:
+    """Of matplotlib's plot, by the place of a series; after seven, colours repeat with other dashes."""
     again = place // len(PALETTE)
-    marker = MARKERS[(place + again) % len(MARKERS)]
-    return Look(PALETTE[place % len(PALETTE)], marker, DASHES[again % len(DASHES)])
+    marker, dash = MARKERS[(place + again) % len(MARKERS)], DASHES[again % len(DASHES)]
+    return {
+        "color": PALETTE[place % len(PALETTE)],
+        "linestyle": (0, dash) if dash else "solid",
+        "marker": marker,
+    }
 
 
 WIDTH = 5.6  # inches: at a phone's width the labels still have ten pixels
@@ -189,7 +181,7 @@ def _draw_curve(axes: "Axes", c: Comparison, key: str, line: pd.DataFrame) -> "A
     own, first = look(c.place(key)), key == c.reference
     x, every = line.index.to_numpy(), max(1, len(line) // MARKS)
     if len(c.methods[key].trials) > 1:
-        axes.fill_between(x, line["low"], line["high"], color=own.colour, alpha=0.16, linewidth=0)
+        axes.fill_between(x, line["low"], line["high"], color=own["color"], alpha=0.16, linewidth=0)
     drawn = axes.plot(
         x,
         line["mean"],
@@ -197,7 +189,7 @@ def _draw_curve(axes: "Axes", c: Comparison, key: str, line: pd.DataFrame) -> "A
         zorder=3 if first else 2,
         ms=4.5,
         markevery=(c.place(key) * every // len(c.methods), every),
-        **own.line_style,
+        **own,
     )
     return drawn[0]
 
@@ -230,9 +222,9 @@ def target_times(c: Comparison) -> Drawn | None:
         own, mean = look(c.place(key)), c.interval(key, "least_seconds")
         times, hits = c.numbers(key, "least_seconds"), c.numbers(key, "reached")
         for seconds, hit in zip(times, hits, strict=True):
-            axes.plot(seconds, place + 0.2, "o" if hit else ">", ms=4, color=own.colour, alpha=0.7, mew=0)
-        axes.plot([mean.low, mean.high], [place - 0.12] * 2, color=own.colour, linewidth=3)
-        axes.plot(mean.mean, place - 0.12, own.marker, ms=7, color=own.colour, mec=INK, mew=0.8)
+            axes.plot(seconds, place + 0.2, "o" if hit else ">", ms=4, color=own["color"], alpha=0.7, mew=0)
+        axes.plot([mean.low, mean.high], [place - 0.12] * 2, color=own["color"], linewidth=3)
+        axes.plot(mean.mean, place - 0.12, own["marker"], ms=7, color=own["color"], mec=INK, mew=0.8)
     _name_rows(axes, c)
     axes.set_xlim(left=0)
     axes.set_xlabel(f"virtual seconds to {c.goal} ({c.clock} clock)")
@@ -279,7 +271,7 @@ def _distribution(c: Comparison, draw: Callable[["Axes", int, list[float], str],
     figure, grid = canvas(0.7 + 0.33 * len(c.methods), 1, len(c.splits), sharey=True)
     for axes, (split, title) in zip(grid[0], c.splits.items(), strict=True):
         for place, key in enumerate(c.methods):
-            values, colour = c.numbers(key, c.score.measure(split)), look(c.place(key)).colour
+            values, colour = c.numbers(key, c.score.measure(split)), look(c.place(key))["color"]
             jitter = np.linspace(-0.1, 0.1, len(values)) if len(values) > 1 else np.zeros(len(values))
             if _has_shape(values):
                 draw(axes, place, values.tolist(), colour)

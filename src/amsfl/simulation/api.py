@@ -150,7 +150,11 @@ def resume(
     with record.reopen(Path(where), "run") as writer, ExitStack() as stack:
         config = make_config(merge_settings(writer.manifest, changes | own.names()))
         point = writer.last_checkpoint()
-        _check_not_passed(config.rounds if "rounds" in changes else None, point.round if point else 0)
+        if point and "rounds" in changes and config.rounds is not None and config.rounds < point.round:
+            raise UserError(  # its settings would say fewer rounds than it has, wherever it is compared
+                f"The run has {point.round} rounds on record, and rounds is {config.rounds}; with "
+                f"{point.round} it ends where it is."
+            )
         stack.enter_context(precision(config))
         setup = assemble([config], own)
         check_longer(writer.manifest.settings, config, setup.ledgers[0])
@@ -204,14 +208,6 @@ def _drive(
         writer.end(summary, model_files(result))
     on_end(summary)
     return result
-
-
-def _check_not_passed(rounds: int | None, done: int) -> None:
-    """A record of 12 rounds whose settings say 3 would be told wrongly wherever it is compared."""
-    if rounds is not None and rounds < done:
-        raise UserError(
-            f"The run has {done} rounds on record, and rounds is {rounds}; with {done} it ends where it is."
-        )
 
 
 def update_status(setup: RunSetup, trial: TrialState, done: Sequence[RoundRecord]) -> None:

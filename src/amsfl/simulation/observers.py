@@ -20,10 +20,10 @@ BAR = 20  # letters
 Watch = Callable[[RoundRecord], None]
 
 
-def run_info(config: Training, out: Path | None = None, among: str = "") -> RunInfo:
-    """What trackers know of a run; `among` is added to the title where there are several runs."""
-    words = [Path(config.data).stem[:60], config.method[:60], str(config.seed), among]
-    return RunInfo("-".join(filter(None, words)), config.model_dump(), config.clock, out)
+def run_info(config: Training, out: Path | None = None) -> RunInfo:
+    """What trackers know of a run."""
+    title = f"{Path(config.data).stem[:60]}-{config.method[:60]}-{config.seed}"
+    return RunInfo(title, config.model_dump(), config.clock, out)
 
 
 @contextmanager

@@ -1,19 +1,16 @@
 """Run a study in blocks of one method and up to ten trials; what is on record is never run again."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import NamedTuple
 
-from amsfl.core import UserError, score
+from amsfl.core import UserError
 from amsfl.data import Dataset
-from amsfl.record import RoundRecord, StudyWriter
+from amsfl.record import RoundRecord, StudyWriter, TrialRecord
 from amsfl.simulation import run_batch
-from amsfl.simulation.observers import run_info
 from amsfl.study import store
 from amsfl.study.settings import CHUNK, Study
-from amsfl.track import RunCallbacks, RunInfo, TrackerSpec, trackers_of, tracking
 
-TRACKED = "tracked"  # of a study's folder: what trackers keep beside the record
 Watch = Callable[["TrialBlock", int, RoundRecord], None]  # block, place in the block, the round
 
 
@@ -71,45 +68,17 @@ def run_blocks(
     study: Study,
     dataset: Dataset,
     blocks: list[TrialBlock],
-    watch: Watch | None = None,
-    track: TrackerSpec = None,
+    watch: Watch = lambda *_: None,
 ) -> Iterator[TrialBlock]:
-    """Run the blocks one by one; each is on the disk when it is yielded. Trackers have a run a trial."""
-    trackers = trackers_of(track)
+    """Run the blocks one by one; each is on the disk when it is yielded."""
     for block in blocks:
-        config = study.config(block.entry)
-        with ExitStack() as stack:
-            callbacks = [
-                stack.enter_context(tracking(trackers, _begun(home, study, block, trial)))
-                for trial in block.trials
-                if trackers
-            ]
-            results = run_batch(
-                [config.model_copy(update={"seed": study.seed + trial}) for trial in block.trials],
-                study.own(block.entry)._replace(dataset=dataset),
-                _watcher(home, block, watch, callbacks, score(config.score, dataset.classes).key),
-            )
-            home.save(
-                block.entry,
-                [store.trial_record(block.entry, t, r) for t, r in zip(block.trials, results, strict=True)],
-            )
-            for each, result in zip(callbacks, results, strict=False):
-                each.on_end(result.summary)
+        config, own = study.config(block.entry), study.own(block.entry)._replace(dataset=dataset)
+        configs = [config.model_copy(update={"seed": study.seed + trial}) for trial in block.trials]
+        results = run_batch(configs, own, partial(watch, block))
+        key = results[0].parts.score.key
+        trials = [
+            TrialRecord(block.entry, trial, one.summary, [store.trimmed(each, key) for each in one.rounds])
+            for trial, one in zip(block.trials, results, strict=True)
+        ]
+        home.save(block.entry, trials)
         yield block
-
-
-def _begun(home: StudyWriter, study: Study, block: TrialBlock, trial: int) -> RunInfo:
-    config = study.config(block.entry).model_copy(update={"seed": study.seed + trial})
-    return run_info(config, home.where / TRACKED / block.entry / str(trial), block.entry)
-
-
-def _watcher(
-    home: StudyWriter, block: TrialBlock, watch: Watch | None, callbacks: Sequence[RunCallbacks], key: str
-) -> Callable[[int, RoundRecord], None]:
-    def watcher(place: int, record: RoundRecord) -> None:
-        if callbacks:
-            callbacks[place].on_round(record)
-        if watch:
-            watch(block, place, record)
-
-    return watcher

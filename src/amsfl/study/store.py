@@ -6,11 +6,11 @@ from amsfl import clock
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.data import Dataset
-from amsfl.record import Lock, Manifest, RoundRecord, StudyWriter, TrialRecord, folder
+from amsfl.record import Lock, Manifest, RoundRecord, StudyWriter, folder
 from amsfl.record import study as on_disk
 from amsfl.record.disk import checksum
 from amsfl.record.folder import lock_for_writer
-from amsfl.simulation import CustomParts, Result, provenance
+from amsfl.simulation import CustomParts, provenance
 from amsfl.simulation.components import client_names, federation_of
 from amsfl.study.settings import Study
 
@@ -117,14 +117,8 @@ def described(study: Study, dataset: Dataset) -> Json:
     }
 
 
-def trial_record(entry: str, trial: int, result: Result) -> TrialRecord:
-    """Everything a report needs of a trial: the summary, and its rounds without what no report asks for."""
-    rounds = [trimmed(r, result.parts.score.key) for r in result.rounds]
-    return TrialRecord(entry, trial, result.summary, rounds)
-
-
 def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
-    """`score` is kept beside the usual ones: it may be of one class."""
+    """Without what no report asks for; `score` is kept beside the usual ones: it may be of one class."""
     kept = RoundRecord(
         round=record.round,
         seconds=record.seconds,

@@ -37,7 +37,8 @@ def tune_study(
 
     `fixed` is what the user has chosen; `recorded` what an earlier search found, which is not done again.
     """
-    check_level(level)
+    if level not in LEVELS:
+        raise UserError(f"Unknown search level {level!r}{nearest(level, LEVELS)}; --tune is none or quick.")
     apart, seed = _apart(dataset, study.seed), (study.seed + APART) % 2**32
     rows = provenance.of_data(apart)
     methods, searched = dict(study.methods), {}
@@ -56,11 +57,6 @@ def tune_study(
         methods[entry] = methods[entry] | search["found"]
         searched[entry] = search
     return study._replace(methods=methods, searched=searched)
-
-
-def check_level(level: str) -> None:
-    if level not in LEVELS:
-        raise UserError(f"Unknown search level {level!r}{nearest(level, LEVELS)}; --tune is none or quick.")
 
 
 def keys_to_search(study: Study, entry: str, fixed: Collection[str] = ()) -> list[str]:
