@@ -59,7 +59,7 @@ def call(tmp_path, monkeypatch):
     for place in ("load_nslkdd", "load_synth"):
         monkeypatch.setattr(f"amsfl.data.sources.{place}", lambda *_, **__: digits)
     monkeypatch.setattr("amsfl.engines.make", lambda *_, **__: engine)
-    for place in ("amsfl.study.store.open_folder", "amsfl.flower.deploy.deal"):
+    for place in ("amsfl.study.run.open_folder", "amsfl.flower.deploy.deal"):
         try:
             monkeypatch.setattr(place, begins)
         except ImportError:  # without Flower, deploy says so

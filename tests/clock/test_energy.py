@@ -10,7 +10,7 @@ from federation_small import SMALL, own_data
 import amsfl
 from amsfl import clock
 from amsfl.core import UserError
-from amsfl.report import write
+from amsfl.report.page import write
 
 DATA = own_data(120)
 TABLE = "step_seconds,latency,joules_step,joules_mb,cost_mb\n0.1,0.1,1,5,0.5\n0.2,0.1,4,0,0\n0.1,0.1,2,10,1\n"

@@ -15,8 +15,8 @@ from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.record import disk
 from amsfl.simulation import provenance
+from amsfl.study.run import open_folder
 from amsfl.study.settings import read_study
-from amsfl.study.store import open_folder
 
 QUICK = ["--data", "digits", "--model", "softmax", "--method", "fedavg", "--engine", "loop", "--steps", "2"]
 

@@ -20,7 +20,7 @@ from amsfl.data.dataset import Dataset, class_weights
 from amsfl.engines import losses, models, task
 from amsfl.engines.evaluate import evaluator, outputs
 from amsfl.portable.evaluation import of_classes
-from amsfl.report import write
+from amsfl.report.page import write
 
 
 def unbalanced(rows: int = 120, **changes: Any) -> Dataset:

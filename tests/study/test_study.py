@@ -14,9 +14,8 @@ from amsfl import record
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.study import run as study_run
-from amsfl.study.run import TrialBlock, pending
+from amsfl.study.run import TrialBlock, open_folder, pending
 from amsfl.study.settings import COMPARE, REPRODUCE, read_study, with_changes
-from amsfl.study.store import open_folder
 
 
 def outputs(folder):

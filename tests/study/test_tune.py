@@ -14,7 +14,8 @@ from amsfl.data import load
 from amsfl.methods import Facts, Method
 from amsfl.settings.parse import refuse_recorded_code
 from amsfl.simulation import run_batch
-from amsfl.study import store, tune
+from amsfl.study import tune
+from amsfl.study.run import open_folder
 from amsfl.study.settings import Study, study_of
 from amsfl.study.tune import search_cost, tune_study
 
@@ -152,11 +153,11 @@ def test_a_study_does_not_go_on_with_other_files(
     }
     one, data = study_of(raw, Path("study.toml")), load("digits")
     for _ in range(2):
-        with store.open_folder(tmp_path / "out", one, data):
+        with open_folder(tmp_path / "out", one, data):
             pass
     Path(changed).write_text(Path(changed).read_text().replace("9", "8") + "\n")
     with pytest.raises(UserError, match="other settings"):
-        store.open_folder(tmp_path / "out", one, data)
+        open_folder(tmp_path / "out", one, data)
 
 
 @pytest.mark.parametrize("value", ["mine:rule", "mine:rule:0.5", "cap:0.1,mine:rule:0.5/2", "mine:inf"])

@@ -112,7 +112,7 @@ def report(
     ] = None,
 ) -> None:
     """Rebuild the report from what is finished, or overlay several studies and runs."""
-    from amsfl.report import write
+    from amsfl.report.page import write
     from amsfl.settings.parse import make_config
 
     if not folders:
@@ -171,7 +171,7 @@ def search(
     out: Path | None = None,
 ) -> "Study":
     """The study with what a search finds for it; what is on record of one is not searched again."""
-    from amsfl.study.store import recorded_search
+    from amsfl.study.run import recorded_search
     from amsfl.study.tune import search_cost, tune_study
 
     console = screen(stderr=True)
@@ -203,9 +203,8 @@ def execute(
     """All of the study and its report, or a part of it, as in 3/8: 'amsfl report' unites the parts."""
     from amsfl import record
     from amsfl.cli.progress import watching_study
-    from amsfl.report import write
-    from amsfl.study.run import blocks_of, parse_part, pending, run_blocks
-    from amsfl.study.store import check_folder, open_folder
+    from amsfl.report.page import write
+    from amsfl.study.run import blocks_of, check_folder, open_folder, parse_part, pending, run_blocks
 
     number, of = which = parse_part(part)
     record.check_part_count(out, of if part else None)
