@@ -9,7 +9,7 @@ import pytest
 from federation_small import SMALL, own_data
 
 import amsfl
-from amsfl.cli.app import app
+from amsfl.cli.app import parameters
 from amsfl.cli.flags import flag
 from amsfl.cli.studies import NOT_OF_STUDIES
 from amsfl.core import Remark, UserError
@@ -48,13 +48,7 @@ def test_every_setting_has_a_sentence_a_group_and_marks():
     [("run", RunConfig, ()), ("compare", RunConfig, NOT_OF_STUDIES), ("deploy", ServeConfig, ("clock",))],
 )
 def test_commands_have_every_setting_that_they_honour(command, kind, without):
-    app[command].default_command.show(every=True)
-    shown = {
-        each.names[0]: str(each.parameter.help or "")
-        for each in app[command].assemble_argument_collection()
-        if each.parameter.show is not False
-    }
-    app[command].default_command.show(every=False)
+    shown = {flags[0]: says for flags, says, _ in parameters(command)}
     for name, field in kind.model_fields.items():
         assert (flag(name) in shown) == (name not in without), name
         if name not in without:
