@@ -87,3 +87,16 @@ def call(words: Sequence[str]) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else 0
     return 0
+
+
+def parameters(name: str) -> list[tuple[tuple[str, ...], str, bool]]:
+    """A command's arguments and flags, all of them: how each is spelled, its sentence, and whether a flag."""
+    show = getattr(app[name].default_command, "show", lambda every: None)
+    show(every=True)
+    listed = [
+        (each.names, str(each.parameter.help or ""), each.names[0].startswith("-"))
+        for each in app[name].assemble_argument_collection()
+        if each.parameter.show is not False
+    ]
+    show(every=False)
+    return listed
