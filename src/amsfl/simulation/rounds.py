@@ -176,7 +176,7 @@ def begin_round(setup: RunSetup, trial: TrialState, this: Round) -> list[Work]:
     asked = []
     for turn in range(turns.max() + 1):
         mine, own = (jobs, begin) if whole else (jobs[turns == turn], begin[turns == turn])
-        who, *rest = (mine[name] for name in ("client", "steps", "lr", "number"))
+        who, rest = mine["client"], (mine["steps"], mine["lr"], mine["number"])
         memory = trial.client[who], trial.kept[who]
         asked.append(Work(trial.index, who, *rest, models, own, *memory, shares))  # type: ignore[call-arg]
     return asked
