@@ -42,8 +42,9 @@ print(json.dumps(missing))
 """
 COMMANDS = """
 import json
+
+sys.path.append(sys.argv[2])  # of tests/helpers
 from command_line import invoke
-from amsfl.cli.app import app
 
 outcomes = []
 for words in json.loads(sys.argv[1]):
@@ -114,7 +115,7 @@ def outcomes(tmp_path_factory):
     train = "import amsfl; amsfl.run(data='digits', model='softmax', rounds=1, engine='loop', out='run')"
     assert python("-c", train, cwd=folder).returncode == 0
     words = json.dumps([*(words for words, _ in NEEDS), *REFUSED])
-    done = python("-c", HIDE + COMMANDS, words, cwd=folder)
+    done = python("-c", HIDE + COMMANDS, words, str(ROOT / "tests" / "helpers"), cwd=folder)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

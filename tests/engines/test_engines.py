@@ -418,7 +418,8 @@ import amsfl
 from amsfl.settings.parse import make_config
 from amsfl.simulation import run_batch
 
-run = {"data": "digits", "model": "mlp:16", "clients": 4, "rounds": 6, "details": ""} | eval(sys.argv[1])
+run = {"data": "digits", "model": "mlp:16", "clients": 4, "rounds": 6, "details": "", "engine": "jax"}
+run |= eval(sys.argv[1])
 others = [
     {"model": "mlp:9", "method": "scaffold", "batch": 16},
     {"precision": "float64", "method": "feddyn"},
