@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import amsfl
 from amsfl import combine, methods, protocol, sampling, transmit
 from amsfl.core import Combine, Combined, Reading, Transmit, UserError
-from amsfl.engines.losses import client_steps
+from amsfl.engines.optimizers import client_steps
 from amsfl.methods import Federation
 from amsfl.methods.base import clip, least, upload
 from amsfl.simulation import CustomParts, make_config

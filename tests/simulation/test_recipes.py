@@ -11,7 +11,7 @@ import amsfl
 from amsfl import methods, sampling
 from amsfl.core import UserError
 from amsfl.core.scores import score, worth
-from amsfl.engines.losses import client_steps
+from amsfl.engines.optimizers import client_steps
 from amsfl.methods.changes import plain_steps
 from amsfl.planning.planner import steps_of
 from amsfl.protocol import LocalState, begin, local_step

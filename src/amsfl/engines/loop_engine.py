@@ -15,7 +15,7 @@ from threadpoolctl import ThreadpoolController
 from amsfl import protocol, sampling
 from amsfl.core import Reading, Remark, Upload
 from amsfl.core.records import Array, Json, Tree
-from amsfl.engines import losses
+from amsfl.engines import losses, optimizers
 from amsfl.engines.contract import Results, Work, number_scores, table_scores
 from amsfl.engines.models import flips, is_dense
 from amsfl.engines.task import Task
@@ -142,7 +142,7 @@ class LoopEngine:
         self.task, self.batch, self.readings = task, batch, readings
         self.federation, self.optimizer = federation, federation.method.client_optimizer
         if self.optimizer is not None:
-            self.optimizer = losses.on_vectors(self.optimizer, task.unravel)
+            self.optimizer = optimizers.on_vectors(self.optimizer, task.unravel)
         self.scored = task.scored
         jax_network = partial(JaxNetwork, task, federation.method)
         self.network: Any = NumpyNetwork(task) if takes(task, federation) else jax_network()
@@ -228,7 +228,7 @@ class LoopEngine:
             if self.task.held_back:
                 local = local._replace(held=self._held_back(anchor, trial, who))
         if by is not None:
-            local = local._replace(optimizer=np.asarray(losses.as_vector(local.optimizer)))
+            local = local._replace(optimizer=np.asarray(optimizers.as_vector(local.optimizer)))
         upload, state, taken = protocol.finish(method, local, dtype(steps))
         memory = work.memory[place]
         if transmit is not None:

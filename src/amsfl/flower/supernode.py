@@ -29,7 +29,7 @@ from amsfl.core import UserError
 from amsfl.flower import internals
 
 POLL = 0.2  # seconds between two questions to the SuperLink while there is nothing to do
-LOST = 10.0  # seconds without a worker after which a message that has no reply is given up
+LOST = 30.0  # seconds without a worker until a message is given up: on a busy machine tasks come slowly
 OURS = "--isolation --superexec-auth-secret-file --ssl-certfile --ssl-keyfile --ssl-ca-certfile --host --port"
 PORTS = range(20_000, 32_000)  # below those that systems hand out to outgoing connections
 MOST = 2  # runs whose workers are kept at the same time

@@ -10,8 +10,8 @@ from amsfl.core import Combine, Transmit, UserError, listed
 from amsfl.core.records import Array, Json, JsonMapping
 from amsfl.data import Dataset, Frame
 from amsfl.data.dataset import label_scale, standardise
-from amsfl.engines.losses import ClientSteps, client_steps
 from amsfl.engines.models import Model
+from amsfl.engines.optimizers import ClientSteps, client_steps
 from amsfl.methods import Method
 from amsfl.planning import Policy
 from amsfl.settings.definitions import OF_ROWS

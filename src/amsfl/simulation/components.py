@@ -12,7 +12,7 @@ from amsfl.core import Kind, Reading, UserError, first_line
 from amsfl.core.names import own_file, own_names
 from amsfl.data import Dataset
 from amsfl.data.dataset import class_weights
-from amsfl.engines import losses, models, task
+from amsfl.engines import losses, models, optimizers, task
 from amsfl.methods import Federation
 from amsfl.planning import Policy
 from amsfl.portable.network import check_rows, vocabulary_size
@@ -123,7 +123,7 @@ def federation_of(config: Training, own: CustomParts, mechanism: Mechanism | Non
         method = methods.make(config.method, options, config.extrapolation)
     private_rows = privacy.protect_rows(method, config.clip) if private else None
     stateful = method.init(np.zeros(1))[1].size > 0
-    steps = own.client_optimizer or losses.client_steps(config.client_optimizer)
+    steps = own.client_optimizer or optimizers.client_steps(config.client_optimizer)
     if steps is not None:
         if steps.momentum is None and method.facts.vectors_up > 1:
             raise UserError(
