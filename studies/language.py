@@ -55,9 +55,8 @@ SCORED = 30  # times that a run is scored
 
 def plain(page: str) -> str:
     """A manual page without most of its markup."""
-    lines = [
-        line for line in page.splitlines() if not line.startswith(('.\\"', "'\\\"", ".de", ".ie", ".el"))
-    ]
+    markup = ('.\\"', "'\\\"", ".de", ".ie", ".el")
+    lines = [line for line in page.splitlines() if not line.startswith(markup)]
     text = "\n".join(re.sub(r"^[.'][A-Za-z]{1,2}\s*", "", line) for line in lines)
     text = re.sub(r"\\f(\[\w*\]|\(..|.)|\\[&|/,^%]|\\s[-+]?\d", "", text)
     return re.sub(r"\n{2,}", "\n", text.replace("\\-", "-").replace("\\(aq", "'").replace("\\e", "\\"))
@@ -158,10 +157,8 @@ def transformer(width: int, blocks: int, heads: int, length: int) -> Model:
 
 def profile(folder: Path, seed: int, workers: int) -> str:
     """The table of sites: one worker is i times slow, for each i; the seed says which has which language."""
-    path, slow = (
-        folder / f"workers-{workers}-{seed}.csv",
-        np.random.default_rng(seed).permutation(workers) + 1,
-    )
+    path = folder / f"workers-{workers}-{seed}.csv"
+    slow = np.random.default_rng(seed).permutation(workers) + 1
     links = f"{LATENCY},{MEGABITS},{MEGABITS}" if workers > 1 else "0,1e9,1e9"  # who is alone sends nothing
     lines = [f"{STEP * each:g},{links}" for each in slow]
     path.write_text("step_seconds,latency,up_mbps,down_mbps\n" + "\n".join(lines) + "\n")
@@ -177,8 +174,8 @@ def compete(name: str, text: Path, out: Path, seeds: range, small: bool, seconds
         "clock": "makespan",
         "partition": "column",
         "model": "own",
-        "seconds": seconds,
         "details": "",
+        "seconds": seconds,
     }
     settings |= {"precision": "strict" if small else "tf32"} | CONTESTANTS[name]
     slowest = 1 if alone or "speed" in name else 8  # of whom a round waits for
@@ -198,7 +195,8 @@ def compete(name: str, text: Path, out: Path, seeds: range, small: bool, seconds
         )
 
     def watch(place: int, each: Any) -> None:
-        spent[place] += each.bytes_up + each.bytes_down, sum(each.steps) * batch * length
+        sent = 0 if alone else each.bytes_up + each.bytes_down
+        spent[place] += sent, sum(each.steps) * batch * length
         if each.round % 20 == 1:
             curves[place]["steps"].append(list(each.steps))
         if "holdout" in each.metrics:
@@ -229,15 +227,8 @@ def mean_curve(curves: list[dict[str, Any]]) -> np.ndarray:
 
 def reach(curve: np.ndarray, loss: float, column: int) -> float | None:
     """Where a curve first has that loss, between its points."""
-    below = np.flatnonzero(curve[:, 3] <= loss)
-    if not len(below):
-        return None
-    at = below[0]
-    if not at:
-        return float(curve[0, column])
-    before, after = curve[at - 1], curve[at]
-    part = (before[3] - loss) / (before[3] - after[3])
-    return float(before[column] + part * (after[column] - before[column]))
+    lowest = np.minimum.accumulate(curve[:, 3])
+    return None if lowest[-1] > loss else float(np.interp(-loss, -lowest, curve[:, column]))
 
 
 def draw(out: Path, picture: Path | None) -> None:
@@ -256,11 +247,8 @@ def draw(out: Path, picture: Path | None) -> None:
             curve = means[each["name"]]
             to = [reach(curve, target, column) for column in range(3)]
             apart = [reach(np.array(one["points"]), target, 0) for one in each["curves"]]
-            cells = (
-                [f"{to[0]:.0f} ({', '.join('-' if s is None else f'{s:.0f}' for s in apart)})"]
-                if to[0]
-                else ["-"]
-            )
+            each_seed = ", ".join("-" if at is None else f"{at:.0f}" for at in apart)
+            cells = ["-" if to[0] is None else f"{to[0]:.0f} ({each_seed})"]
             cells += [f"{value / 1e6:.0f}" if value is not None else "-" for value in to[1:]]
             lasts = [one["points"][-1][3] for one in each["curves"]]
             print(f"| {each['name']} | {' | '.join(cells)} | {np.mean(lasts):.4f} ± {np.std(lasts):.4f} |")
