@@ -142,7 +142,7 @@ def lines(
             f"round {summary.rounds_to_target}."
         )
     since = summary.rounds - (summary.best or {}).get("round", summary.rounds)
-    if 0 < made.settings.get("stop_after", 0) <= since and summary.rounds < made.settings["rounds"]:
+    if 0 < made.settings.get("stop_after", 0) <= since and summary.rounds != made.settings["rounds"]:
         said.append(f"It ended early: the last {since} of {summary.rounds} rounds were no better.")
     if summary.epsilon:
         said.append(f"Every client's epsilon is {max(summary.epsilon.values()):.3g} at most.")
