@@ -23,7 +23,7 @@ class Facts(NamedTuple):
     name: str
     title: str = ""  # as people write it; the name if empty
     note: str = ""  # what a reader of its results must know
-    policy: Any = "fixed"  # who plans its steps unless the user says: a name, or a schedule.Policy
+    policy: Any = "fixed"  # who plans its steps unless the user says: a name, or a Policy
     lr: float = 0.05  # the clients' rate unless the user says
     cools: bool = False  # its rate falls over the run
     readings: bool = False  # takes GDA readings

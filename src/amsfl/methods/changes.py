@@ -90,7 +90,7 @@ class Extrapolated(Changed):
 
 @dataclass(frozen=True)
 class ClientOptimizer(Changed):
-    """Clients step by an optimizer of optax (engines/losses.py: ClientSteps); its rate is the run's.
+    """Clients step by an optimizer of optax (engines/optimizers.py); its rate is the run's.
 
     u, s <- update(correct(grad), s, y);   y <- y + lr u
 
