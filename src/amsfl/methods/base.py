@@ -51,7 +51,7 @@ class Method:
     facts: ClassVar[Facts] = Facts("")
     judges: ClassVar[bool] = False  # whether its server goes back to an older model (planning/judge.py)
     objective: ClassVar[Any] = None  # of clients, where it is not the plain loss
-    client_optimizer: ClassVar[Any] = None  # of clients' steps (engines/losses.py); None: plain SGD
+    client_optimizer: ClassVar[Any] = None  # of clients' steps (engines/optimizers.py); None: plain SGD
 
     def init(self, x: Vector) -> tuple[Vector, Vector]:
         """The server's state and a client's."""
