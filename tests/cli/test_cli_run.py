@@ -246,9 +246,8 @@ def test_the_model_that_predicts_is_that_of_the_best_round():
 
 
 def test_a_run_that_gave_up_says_so():
-    early = {"rounds": 102, "best": {"round": 2}}
-    for rounds, said in ((2000, True), (None, True), (102, False)):
-        first = ended(0.95, **early, settings={"rounds": rounds, "stop_after": 100})[0]
+    for asked, said in ((2000, True), (None, True), (102, False)):
+        first = ended(0.95, 0.9, {"rounds": asked, "stop_after": 100}, rounds=102, best={"round": 2})[0]
         assert first.endswith("It ended early: the last 100 of 102 rounds were no better.") == said
 
 
