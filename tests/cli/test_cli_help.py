@@ -40,12 +40,18 @@ def test_every_argument_says_what_it_is():
         assert all(says for _, says, _ in parameters(name)), name
 
 
-def test_the_first_page_is_light():
-    """As is the package: no numbers, no tables, no frameworks."""
-    heavy = ("numpy", "pyarrow", "pandas", "scipy", "sklearn", "jax", "matplotlib")
-    code = "import sys, amsfl; dir(amsfl); from amsfl.cli.app import call; call([]); "
+LIGHT = ("numpy", "pyarrow", "pandas", "scipy", "sklearn", "jax", "matplotlib")
+
+
+@pytest.mark.parametrize(
+    ("words", "heavy"),
+    [([], LIGHT), (["run", "--data", "digits", "--rounds", "2"], ("jax", "matplotlib"))],
+)
+def test_commands_import_what_they_use(words, heavy, tmp_path):
+    """The first page, as the package: no numbers, tables, frameworks. A small run: nothing that compiles."""
+    code = f"import sys, amsfl; dir(amsfl); from amsfl.cli.app import call; call({words}); "
     code += f"print(set({heavy}) & set(sys.modules))"
-    done = python("-c", code)
+    done = python("-c", code, cwd=tmp_path)
     assert done.returncode == 0 and done.stdout.endswith("set()\n"), done.stdout[-200:]
 
 
