@@ -19,9 +19,9 @@ from amsfl import data, sampling
 from amsfl.core import UserError
 from amsfl.flower import (
     AMSFL,
+    GradientTrainer,
     InProcessGrid,
     Measured,
-    NumpyTrainer,
     Shard,
     client,
     client_app,
@@ -48,23 +48,24 @@ def logits(x: Any, w: Any) -> Any:
     return x @ w[:640].reshape(10, 64).T + w[640:]
 
 
-def by_hand(context: Any) -> NumpyTrainer:
+class ByHand(GradientTrainer):
     """The same softmax in plain numpy, written from docs/protocol.md."""
-    own = shard(context)
 
-    def gradient(w: Any, step: int, task: Any) -> tuple[float, Any]:
-        places = np.arange(task.batch, dtype=np.uint32)
+    def __init__(self, context: Any):
+        self.own = shard(context)
+        self.rows = len(self.own.y)
+
+    def gradient(self, w: Any, step: int) -> tuple[float, Any]:
+        places = np.arange(self.task.batch, dtype=np.uint32)
         with np.errstate(over="ignore"):
-            some = sampling.draw(task.key, sampling.words(step), places, np.int32(len(own.y)))
-        x, y = own.x[some], own.y[some]
+            some = sampling.draw(self.task.key, sampling.words(step), places, np.int32(self.rows))
+        x, y = self.own.x[some], self.own.y[some]
         out = logits(x, w.astype(float))
         likely = np.exp(out - out.max(1, keepdims=True))
         likely /= likely.sum(1, keepdims=True)
         loss = -np.log(likely[np.arange(len(y)), y]).mean()
         likely[np.arange(len(y)), y] -= 1
         return loss, np.concatenate([(likely.T @ x / len(y)).ravel(), likely.mean(0)])
-
-    return NumpyTrainer(len(own.y), gradient)
 
 
 METHODS = {
@@ -102,7 +103,7 @@ def in_order(tensors: dict[str, Any]) -> list[Any]:
 
 def test_plain_numpy_is_one_of_them() -> None:
     models = []
-    for app in (jax_client(shard), client_app(by_hand)):
+    for app in (jax_client(shard), client_app(ByHand)):
         strategy = AMSFL(steps=3, lr=0.2, batch_size=16, judge=False)
         strategy.run = "same"
         models.append(
@@ -137,7 +138,7 @@ torch.set_num_threads(1)
 
 from torch.utils.data import DataLoader, TensorDataset  # noqa: E402
 
-from amsfl.flower import torch_arrays, torch_client, torch_loop_client  # noqa: E402
+from amsfl.flower import torch_arrays, torch_client  # noqa: E402
 
 X, Y = torch.from_numpy(DIGITS.x[:96].copy()), torch.from_numpy(DIGITS.y[:96].copy()).long()
 
@@ -203,17 +204,16 @@ def by_adam() -> Any:
     return module
 
 
-def own_loop(module: Any, task: Any) -> dict[str, float]:
-    batches = iter(fixed())
-    for _ in task:
-        sgd(module, [next(batches)], task.lr)
-    return {"steps": task.done, "own": 0.5}
+def own_loop(module: Any, batches: Any, task: Any) -> dict[str, float]:
+    for _, batch in zip(task, batches, strict=False):
+        sgd(module, [batch], task.lr)
+    return {"own": 0.5}
 
 
 STEPS = {
     "plain": (lambda: torch_client(linear, fixed), {}, lambda: sgd(linear(), fixed()[:3], 0.1)),
     "a loop of one's own": (
-        lambda: torch_loop_client(linear, own_loop, lambda context: 96),
+        lambda: torch_client(linear, fixed, train=own_loop),
         {},
         lambda: sgd(linear(), fixed()[:3], 0.1),
     ),
@@ -234,12 +234,6 @@ def test_a_module_steps_as_by_hand(kind: str) -> None:
     metrics, loop = content["metrics"], kind == "a loop of one's own"
     assert metrics["num-examples"] == 96 and metrics["local-steps"] == 3 and metrics["train-seconds"] > 0
     assert metrics["own"] == 0.5 and "fading" not in metrics if loop else metrics["fading"] > 0
-
-
-@pytest.mark.parametrize("said", [0, 4, 2.5, True])
-def test_a_loop_that_says_nonsense_of_its_steps_is_told(said: Any) -> None:
-    with pytest.raises(UserError, match="steps"):
-        ask(torch_loop_client(linear, lambda module, task: said, lambda context: 96), torch_arrays(linear()))
 
 
 def test_running_statistics_travel_and_frozen_parameters_stay() -> None:
@@ -327,6 +321,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: tried(batch_loss=lambda module, batch: module(batch[0]).sum(1)),
         "one number",
     ),
+    "a loop that counts no step": (lambda: tried(train=lambda *given: None), "for step in task"),
     "no steps in the order": (lambda: tried(local_steps="3"), "whole number"),
 }
 

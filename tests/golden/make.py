@@ -108,7 +108,7 @@ def in_process(settings: dict[str, Any]) -> dict[str, float]:
 
     from amsfl import data
     from amsfl.flower import InProcessGrid, Shard, jax_client, serve
-    from amsfl.flower.jax_trainer import NAME, of_outputs, program
+    from amsfl.flower.jax_trainer import NAME, program
 
     digits = data.load("digits")
     parts = data.partition("dirichlet:0.5", digits.y, 3, 0)
@@ -120,7 +120,11 @@ def in_process(settings: dict[str, Any]) -> dict[str, float]:
 
     def score(number: int, arrays: Any) -> MetricRecord:
         x, y = digits.evals["holdout"]
-        return MetricRecord(of_outputs(softmax.logits(arrays[NAME].numpy(), x), y, 10))
+        logits = np.asarray(softmax.logits(arrays[NAME].numpy(), x), np.float64)
+        top = logits.max(1, keepdims=True)
+        likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
+        loss, hits = -likely[np.arange(len(y)), y].mean(), (logits.argmax(1) == y).mean()
+        return MetricRecord({"loss": float(loss), "accuracy": float(hits)})
 
     grid = InProcessGrid(jax_client(shard), [{"partition-id": place} for place in range(3)])
     run = {"clients": 3, "rounds": 5, "batch": 16, "seed": 3} | settings

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from amsfl.flower.serving import merged, serve, server_app
     from amsfl.flower.shards import Splits
     from amsfl.flower.strategy import AMSFL
-    from amsfl.flower.torch_trainer import torch_arrays, torch_client, torch_loop_client
-    from amsfl.flower.trainer import GradientTrainer, Measured, NumpyTrainer, Trainer
+    from amsfl.flower.torch_trainer import torch_arrays, torch_client
+    from amsfl.flower.trainer import GradientTrainer, Measured, Trainer
 
 _PLACES = {
     "client": ("client_app", "site_policy_mod"),
@@ -27,8 +27,8 @@ _PLACES = {
     "serving": ("merged", "serve", "server_app"),
     "shards": ("Splits",),
     "strategy": ("AMSFL",),
-    "torch_trainer": ("torch_arrays", "torch_client", "torch_loop_client"),
-    "trainer": ("GradientTrainer", "Measured", "NumpyTrainer", "Trainer"),
+    "torch_trainer": ("torch_arrays", "torch_client"),
+    "trainer": ("GradientTrainer", "Measured", "Trainer"),
 }
 __all__ = [
     "AMSFL",
@@ -36,7 +36,6 @@ __all__ = [
     "GradientTrainer",
     "InProcessGrid",
     "Measured",
-    "NumpyTrainer",
     "RoundGrid",
     "Scaffold",
     "Shard",
@@ -50,7 +49,6 @@ __all__ = [
     "site_policy_mod",
     "torch_arrays",
     "torch_client",
-    "torch_loop_client",
 ]
 
 

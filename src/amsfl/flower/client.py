@@ -88,7 +88,8 @@ class LocalTask:
         while self.done < self.steps and sum(self.timed) + float(np.mean(self.timed or 0)) <= self.seconds:
             self._counts, started = True, time.perf_counter()
             yield self.done
-            self._wait(time.perf_counter() - started)
+            took = time.perf_counter() - started
+            time.sleep(max(self.slowdown * max(took, self.least) - took, 0.0))
             self.timed.append(time.perf_counter() - started)
             self.done += self._counts
 
@@ -100,17 +101,6 @@ class LocalTask:
         if self.skipped > LEFT_OUT:
             how = "lower the learning rate, clip the gradients, or look for rows that are not finite"
             raise UserError(f"The loss was {loss} in {self.skipped} batches of one round; {how}.")
-
-    def took(self, steps: int, seconds: float) -> None:
-        """Steps that were not taken in this task's own loop, and how long they took together."""
-        self.timed = [self._wait(seconds / steps) for _ in range(steps)]
-        self.done = steps
-
-    def _wait(self, took: float) -> float:
-        """A step's seconds, after it was made as slow as it is to be."""
-        slow = self.slowdown * max(took, self.least)
-        time.sleep(max(slow - took, 0.0))
-        return max(slow, took)
 
     @property
     def key(self) -> Any:

@@ -27,8 +27,6 @@ class Shard(NamedTuple):
     y: Vector
     classes: int  # 0 where labels are amounts
     model: str = "mlp"  # as `amsfl run --model`
-    test: tuple[Vector, Vector] | None = None
-    unit: float = 1.0  # of an amount: what 1 is in the user's own
 
 
 def jax_client(shard: Callable[[Context], Shard]) -> ClientApp:
@@ -92,40 +90,12 @@ class JaxTrainer(GradientTrainer):
             total += np.asarray(summed(x, self.shard.x[rows], self.shard.y[rows], present[some]))
         return total
 
-    def evaluate(self) -> Mapping[str, float] | None:
-        if self.shard.test is None:
-            return None
-        rows, labels = self.shard.test
-        outputs = np.asarray(self.program.logits(self.x, rows), np.float64)
-        said = of_outputs(outputs, labels, self.shard.classes, self.shard.unit)
-        return {**said, "num-examples": float(len(labels))}
-
     def _batch(self, step: int) -> tuple[Any, Any]:
         places = np.arange(self.batch, dtype=np.uint32)
         with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
             picked = sampling.draw(self.key, sampling.words(step), places, np.int32(len(self.trained)))
         picked = self.trained[picked]
         return self.shard.x[picked], self.shard.y[picked]
-
-
-def of_outputs(outputs: Any, y: Any, classes: int, unit: float = 1.0) -> dict[str, float]:
-    """Loss and accuracy of logits; of amounts, in units of `unit`, half the plain square, mse and mae.
-
-    Means by rows, so that those of several clients add up.
-    """
-    if classes:
-        hits = (np.asarray(outputs).argmax(1) == np.asarray(y)).mean()
-        return {"loss": cross_entropy(np.asarray(outputs, np.float64), y), "accuracy": float(hits)}
-    off = np.asarray(outputs, np.float64).reshape(-1) - np.asarray(y, np.float64).reshape(-1)
-    square = float((off**2).mean())
-    return {"loss": square / 2, "mse": square * unit**2, "mae": float(np.abs(off).mean()) * unit}
-
-
-def cross_entropy(logits: Vector, y: Any) -> float:
-    """The mean over rows, of logits in double precision."""
-    top = logits.max(1, keepdims=True)
-    likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
-    return float(-likely[np.arange(len(y)), y].mean())
 
 
 class Program:

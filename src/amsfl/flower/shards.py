@@ -37,8 +37,7 @@ def deal(config: Training, folder: Path) -> list[Path]:
     make_folder(folder, private=True)
     paths = [folder / f"shard-{place}.npz" for place in range(len(parts))]
     label = np.int32 if source.classes else np.float32
-    unit = 1.0 if source.amount is None else source.amount.scale
-    kind: dict[str, Any] = {"classes": np.array(len(source.classes)), "unit": np.array(unit)}
+    kind: dict[str, Any] = {"classes": np.array(len(source.classes))}
     for path, rows in zip(paths, parts, strict=True):
         _write(path, {"x": source.x[rows], "y": source.y[rows].astype(label), **kind})
     splits = {f"{name}.x": x for name, (x, _) in source.evals.items()}
@@ -70,7 +69,7 @@ def own_shard(context: Context) -> Shard:
     if not path or not Path(str(path)).expanduser().exists():
         raise UserError('This SuperNode has no shard; add shard="/path/shard-0.npz" to its --node-config.')
     held, model = _read(Path(str(path)).expanduser()), str(run.get("model", "mlp"))
-    return Shard(held["x"], held["y"], int(held["classes"]), model, unit=float(held["unit"]))
+    return Shard(held["x"], held["y"], int(held["classes"]), model)
 
 
 class Splits:

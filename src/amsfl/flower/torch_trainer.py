@@ -1,6 +1,5 @@
-"""PyTorch clients: a module and a loader, or a training loop of your own."""
+"""PyTorch clients: a module and a loader, with our steps or a training loop of your own."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from math import isfinite, nan
 from typing import Any
@@ -30,6 +29,7 @@ def torch_client(
     metrics: Callable[[Any, Any], Mapping[str, float]] | None = None,
     rows: int | Callable[[Context], int] | None = None,
     device: str = "cpu",
+    train: Callable[[Any, Any, LocalTask], Any] | None = None,
 ) -> ClientApp:
     """A ClientApp from a module and a loader.
 
@@ -46,48 +46,22 @@ def torch_client(
         metrics: `metrics(module, batch)` returns numbers of your own on the test rows.
         rows: How many rows there are, or `rows(context)`; needed for an iterable data set.
         device: Torch's.
+        train: A training loop of your own: `train(module, batches, task)`, in which `for step in task` ends
+            by itself; `task` has lr, round, seed and the node's config as `node`. It may return numbers of
+            your own, those of `Measured` among them.
 
     Returns:
         The app that a pyproject.toml names as `clientapp`.
     """
-    _functions(model=model, loader=loader, test_loader=test_loader, optimizer=optimizer)
+    _functions(model=model, loader=loader, test_loader=test_loader, optimizer=optimizer, train=train)
     how: dict[str, Any] = {
         "loss": loss,
         "batch_loss": batch_loss,
         "optimizer": optimizer,
         "test_loader": test_loader,
     }
-    how |= {"metrics": metrics, "rows": rows}
+    how |= {"metrics": metrics, "rows": rows, "own_loop": train}
     return client_app(lambda context: TorchTrainer(context, model, device, loader=loader(context), **how))
-
-
-def torch_loop_client(
-    model: Callable[[], Any],
-    train: Callable[[Any, LocalTask], Any],
-    rows: Callable[[Context], int],
-    evaluate: Callable[[Any, Context], Mapping[str, float]] | None = None,
-    device: str = "cpu",
-) -> ClientApp:
-    """A ClientApp around a training loop of your own.
-
-    `for step in task` ends by itself when the steps are done.
-
-    Args:
-        model: `model()` makes the nn.Module.
-        train: `train(module, task)` takes `task.steps` steps; `task` has lr, round, seed and the node's
-            config as `node`. It returns how many steps there were, or a dictionary of `steps` and numbers of
-            your own, those of `Measured` among them; nothing where it iterates over `task`.
-        rows: `rows(context)` says how much the client counts.
-        evaluate: `evaluate(module, context)` returns scores on test rows, and how many those are as
-            `num-examples`.
-        device: Torch's.
-
-    Returns:
-        The app that a pyproject.toml names as `clientapp`.
-    """
-    _functions(model=model, train=train, rows=rows, evaluate=evaluate)
-    how = {"loop": train, "scores": evaluate}
-    return client_app(lambda context: LoopTrainer(context, model, device, rows=int(rows(context)), **how))
 
 
 def torch_arrays(module: Any) -> ArrayRecord:
@@ -115,17 +89,36 @@ def _numpy(part: Any) -> Any:
     return np.array((held.float() if held.dtype == torch.bfloat16 else held).numpy())
 
 
-class TorchModel(Trainer):
-    """A user's module, and how it travels; an heir's own options become what it says that they are."""
+class TorchTrainer(Trainer):
+    """A user's module, how it travels, and batches to step by."""
 
-    def __init__(self, context: Context, model: Callable[[], Any], device: Any, **own: Any):
-        self.context, self.device = context, device
+    loss: Loss | None
+    batch_loss: Loss | None
+    optimizer: Callable[[Any, float], Any] | None
+    test_loader: Callable[[Context], Any] | None
+    metrics: Callable[[Any, Any], Mapping[str, float]] | None
+    own_loop: Callable[[Any, Any, LocalTask], Any] | None
+
+    def __init__(
+        self,
+        context: Context,
+        model: Callable[[], Any],
+        device: Any,
+        loader: Any,
+        rows: int | Callable[[Context], int] | None,
+        **own: Any,
+    ):
+        self.context, self.device, self.loader, self.training = context, device, loader, loader
         self.__dict__.update(own)
         torch.manual_seed(0)  # frozen parameters do not travel: every client must make the same ones
         self.module = model().to(device)
         self.trained = [part for part in self.module.parameters() if part.requires_grad]
         if not self.trained:
             raise UserError("The model has no parameter that wants a gradient: nothing would be trained.")
+        if isinstance(loader, Dataset) and not isinstance(loader, IterableDataset):
+            raise UserError(f"A {type(loader).__name__} gives single rows: return DataLoader(dataset, 32).")
+        count = rows(context) if callable(rows) else rows
+        self.rows = torch_rows.count(loader) if count is None else int(count)
 
     def load(self, arrays: ArrayRecord, task: LocalTask) -> None:
         own, self.came = travelling(self.module), arrays
@@ -162,59 +155,13 @@ class TorchModel(Trainer):
         }
         return ArrayRecord({name: now.get(name, part) for name, part in self.came.items()})
 
-
-class LoopTrainer(TorchModel):
-    """A module and a training loop of the user's own."""
-
-    loop: Callable[[Any, LocalTask], Any]
-    scores: Callable[[Any, Context], Mapping[str, float]] | None
-
     def train(self, task: LocalTask) -> Mapping[str, float]:
-        """The user's function takes the steps; then it is asked what they were."""
-        self.module.train()
-        started = time.perf_counter()
-        answer = self.loop(self.module, task)
-        said = dict(answer) if isinstance(answer, Mapping) else {"steps": answer}
-        answer = said.pop("steps", None)
-        steps = task.done if answer is None else answer  # or the turns of its `for step in task`
-        if isinstance(steps, bool) or int(steps) != steps or not 1 <= steps <= task.steps:
-            raise UserError(
-                f"The training function took {answer!r} steps; return how many of {task.steps} there were, "
-                "or loop with `for step in task` and return nothing."
-            )
-        if not task.timed:
-            task.took(int(steps), time.perf_counter() - started)
-        task.done = int(steps)
-        return {str(name): float(value) for name, value in said.items()}
-
-    def evaluate(self) -> Mapping[str, float] | None:
-        if self.scores is None:
-            return None
-        self.module.eval()
-        return {str(name): float(value) for name, value in self.scores(self.module, self.context).items()}
-
-
-class TorchTrainer(TorchModel):
-    """A module and a loader."""
-
-    loader: Any
-    loss: Loss | None
-    batch_loss: Loss | None
-    optimizer: Callable[[Any, float], Any] | None
-    test_loader: Callable[[Context], Any] | None
-    metrics: Callable[[Any, Any], Mapping[str, float]] | None
-
-    def __init__(self, *given: Any, rows: int | Callable[[Context], int] | None, **own: Any):
-        super().__init__(*given, **own)
-        self.training = self.loader
-        if isinstance(self.loader, Dataset) and not isinstance(self.loader, IterableDataset):
-            raise UserError(
-                f"A {type(self.loader).__name__} gives single rows: return DataLoader(dataset, 32)."
-            )
-        count = rows(self.context) if callable(rows) else rows
-        self.rows = torch_rows.count(self.loader) if count is None else int(count)
-
-    def train(self, task: LocalTask) -> Mapping[str, float]:
+        if self.own_loop is not None:
+            self.module.train()
+            said = self.own_loop(self.module, self.training, task)
+            if not task.done:
+                raise UserError("The training loop took no step that was counted: write `for step in task`.")
+            return {str(name): float(value) for name, value in (said or {}).items()}
         source, first, before = cycle(self.training), None, None
         make = self.optimizer or (lambda parameters, lr: torch.optim.SGD(parameters, lr=lr))
         optimizer, anchor = make(self.trained, task.lr), flat(self.trained)
@@ -297,8 +244,8 @@ class TorchTrainer(TorchModel):
                 part.copy_(numbers)
 
     def check_rows(self) -> None:
-        if self.optimizer is not None:
-            raise UserError("Under privacy steps are plain ones: leave the optimizer out.")
+        if self.optimizer is not None or self.own_loop is not None:
+            raise UserError("Under privacy steps are plain ones: leave the optimizer and the loop out.")
         torch_rows.check_model(self.module)
         torch_rows.check_loader(self.loader, self.rows)
         self.row_sum(self.x, np.zeros(1, int), np.ones(1, bool), RowPrivacy(1.0))

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from flwr.app import ArrayRecord
 
 from amsfl.flower.arrays import FlatVector, flat, unflat
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
     from amsfl.flower.client import LocalTask
 
 KEPT = (0.02, 0.999)  # what is left of a gradient along itself
-
-
-class NoMoreData(Exception):
-    """The client's rows are at their end for this round."""
 
 
 class Trainer:
@@ -69,10 +64,7 @@ class GradientTrainer(Trainer):
     def train(self, task: "LocalTask") -> Mapping[str, float]:
         first, anchor = None, self.x
         for number in task:
-            try:
-                loss, grad = self.gradient(self.x, number)
-            except NoMoreData:
-                break
+            loss, grad = self.gradient(self.x, number)
             if not math.isfinite(loss):
                 task.leave_out(loss)
                 continue
@@ -84,32 +76,6 @@ class GradientTrainer(Trainer):
 
     def arrays(self) -> ArrayRecord:
         return unflat(self.x, self.came)
-
-
-class NumpyTrainer(GradientTrainer):
-    """A Trainer from one function.
-
-    Args:
-        rows: How many it trains on.
-        gradient: `gradient(x, step, task)` returns loss and gradient of the flat model; `step` numbers the
-            round's minibatches, and `task` has seed, round, client and batch to draw them by.
-        evaluate: `evaluate(x)` returns scores on test rows, and how many those are as `num-examples`.
-    """
-
-    def __init__(
-        self,
-        rows: int,
-        gradient: Callable[[FlatVector, int, "LocalTask"], tuple[float, FlatVector]],
-        evaluate: Callable[[FlatVector], Mapping[str, float]] | None = None,
-    ):
-        self.rows, self._gradient, self._evaluate = rows, gradient, evaluate
-
-    def gradient(self, x: FlatVector, step: int) -> tuple[float, FlatVector]:
-        loss, grad = self._gradient(x, step, self.task)
-        return float(loss), np.asarray(grad, np.float32)
-
-    def evaluate(self) -> Mapping[str, float] | None:
-        return self._evaluate(self.x) if self._evaluate else None
 
 
 class Measured:
