@@ -1,6 +1,6 @@
 """What a round costs as the work grows: clients, numbers of a model, trials side by side; time and memory.
 
-    python benchmarks/growth.py --out results/growth             # a table, and growth.svg beside the numbers
+    python benchmarks/growth.py --out results/growth             # a table, and growth.json
     python benchmarks/growth.py --axis trials --set rounds=2     # one axis; further settings of ours.py
 
 Every point is a process of its own (ours.py), so memory is that point's alone.
@@ -39,32 +39,8 @@ def point(job: str, more: list[str]) -> dict[str, Any]:
     return {"ms": 1e3 * steps / pace, "pace": pace, "mb": seen["peak_mb"], "numbers": seen["numbers"]}
 
 
-def draw(found: dict[str, list[dict[str, Any]]], path: Path) -> None:
-    """Time and memory over each axis, both logarithmic; dashed: in proportion to the work."""
-    import matplotlib.pyplot as plt
-
-    figure, rows = plt.subplots(2, len(found), figsize=(3.4 * len(found), 5), squeeze=False, sharex="col")
-    words = {"clients": "clients, of which 50 a round", "model": "numbers of the model", "trials": "trials"}
-    for column, (axis, points) in enumerate(found.items()):
-        good = [each for each in points if "ms" in each]
-        x = [each["numbers"] if axis == "model" else each["at"] for each in good]
-        for row, key in enumerate(("ms", "mb")):
-            ax, y = rows[row][column], [each[key] for each in good]
-            ax.loglog(x, y, "o-")
-            ax.grid(alpha=0.3)
-            if key == "ms" and axis != "clients":
-                ax.loglog(x, [y[-1] * each / x[-1] for each in x], "--", color="grey", linewidth=1)
-        rows[1][column].set_xlabel(words[axis])
-    rows[0][0].set_ylabel("milliseconds a round")
-    rows[1][0].set_ylabel("megabytes at most")
-    figure.tight_layout()
-    figure.savefig(path)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--axis", action="append", choices=AXES)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--out", type=Path, default=Path("results/growth"))
@@ -84,7 +60,6 @@ def main() -> None:
                 cells = f"{seen['ms']:.3g} | {seen['pace']:,.0f} | {seen['mb']:,.0f}"
             print(f"| {axis} | {what} | {cells} |", flush=True)
             (given.out / "growth.json").write_text(json.dumps(found, indent=1))
-    draw(found, given.out / "growth.svg")
 
 
 if __name__ == "__main__":

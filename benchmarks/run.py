@@ -37,14 +37,13 @@ class Peer(NamedTuple):
 
 
 OURS = (("--editable", str(HERE.parent)),)
-PFL = ((TORCH,), (TORCH, "pfl[pytorch]==0.6.0"))
+PLAIN = ((TORCH, "numpy", "safetensors"),)
+PFL = ((TORCH,), (TORCH, "pfl[pytorch]==0.6.0", "safetensors"))
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc-per-node", "2")
 PEERS = {
     "ours": Peer("amsfl", "ours.py", OURS),
-    "pytorch": Peer("plain PyTorch", "plain_pytorch.py", ((TORCH, "numpy"),)),
-    "pytorch-two": Peer(
-        "plain PyTorch, two processes", "plain_pytorch.py", ((TORCH, "numpy"),), more=("--processes", "2")
-    ),
+    "pytorch": Peer("plain PyTorch", "plain_pytorch.py", PLAIN),
+    "pytorch-two": Peer("plain PyTorch, two processes", "plain_pytorch.py", PLAIN, more=("--processes", "2")),
     "pfl": Peer("pfl-research", "pfl_research.py", PFL),
     "pfl-two": Peer("pfl-research, two processes", "pfl_research.py", PFL, TORCHRUN),
     "fedjax": Peer("FedJAX", "fed_jax.py", (("fedjax==0.0.17", "jax==0.10.2"),)),

@@ -170,14 +170,8 @@ def compete(name: str, text: Path, out: Path, seeds: range, small: bool, seconds
     width, blocks, heads, length, batch, usual, most = SIZES[small]
     alone, seconds, started = name == "alone", seconds or usual, time.time()
     settings = {"method": "amsfl", "client_optimizer": "adamw:1e-3/0.1,kept", "batch": batch, "score": "loss"}
-    settings |= {
-        "clock": "makespan",
-        "partition": "column",
-        "model": "own",
-        "details": "",
-        "seconds": seconds,
-    }
-    settings |= {"precision": "strict" if small else "tf32"} | CONTESTANTS[name]
+    settings |= {"clock": "makespan", "partition": "column", "model": "own", "details": ""}
+    settings |= {"precision": "strict" if small else "tf32", "seconds": seconds} | CONTESTANTS[name]
     slowest = 1 if alone or "speed" in name else 8  # of whom a round waits for
     lasts = STEP * slowest * settings.get("steps", 8) + (not alone)
     rounds = seconds / lasts
@@ -186,7 +180,7 @@ def compete(name: str, text: Path, out: Path, seeds: range, small: bool, seconds
         settings["lr_decay"] = 0.1 ** (1 / rounds)
     settings["eval_every"] = max(1, round(rounds / SCORED))
     trials = [settings | {"seed": seed, "profile": profile(out, seed, 1 if alone else 8)} for seed in seeds]
-    curves: list[dict[str, Any]] = [{"seed": seed, "points": [], "steps": []} for seed in seeds]
+    curves: list[dict[str, Any]] = [{"seed": seed, "points": []} for seed in seeds]
     spent, written = np.zeros((len(seeds), 2)), [time.time()]
 
     def write(done: bool) -> None:
@@ -197,8 +191,6 @@ def compete(name: str, text: Path, out: Path, seeds: range, small: bool, seconds
     def watch(place: int, each: Any) -> None:
         sent = 0 if alone else each.bytes_up + each.bytes_down
         spent[place] += sent, sum(each.steps) * batch * length
-        if each.round % 20 == 1:
-            curves[place]["steps"].append(list(each.steps))
         if "holdout" in each.metrics:
             loss = each.metrics["holdout"]["loss"]
             curves[place]["points"].append([each.seconds["makespan"], *spent[place].tolist(), loss])
@@ -240,18 +232,17 @@ def draw(out: Path, picture: Path | None) -> None:
     if not equal:
         return
     best = min(equal, key=lambda name: equal[name][-1, 3])
-    for share, target in ((1.0, equal[best][-1, 3]), (0.5, reach_at(equal[best], 0.5))):
-        print(f"\nTo {target:.4f}, which {best} has after {share:.0%} of the time; seeds apart in brackets")
-        print("| | seconds | megabytes | million tokens | last loss |\n| --- | --- | --- | --- | --- |")
-        for each in found:
-            curve = means[each["name"]]
-            to = [reach(curve, target, column) for column in range(3)]
-            apart = [reach(np.array(one["points"]), target, 0) for one in each["curves"]]
-            each_seed = ", ".join("-" if at is None else f"{at:.0f}" for at in apart)
-            cells = ["-" if to[0] is None else f"{to[0]:.0f} ({each_seed})"]
-            cells += [f"{value / 1e6:.0f}" if value is not None else "-" for value in to[1:]]
-            lasts = [one["points"][-1][3] for one in each["curves"]]
-            print(f"| {each['name']} | {' | '.join(cells)} | {np.mean(lasts):.4f} ± {np.std(lasts):.4f} |")
+    target = equal[best][-1, 3]
+    print(f"\nTo {target:.4f}, which {best} has at its end; seeds apart in brackets")
+    print("| | seconds | megabytes | million tokens | last loss |\n| --- | --- | --- | --- | --- |")
+    for each in found:
+        to = [reach(means[each["name"]], target, column) for column in range(3)]
+        apart = [reach(np.array(one["points"]), target, 0) for one in each["curves"]]
+        each_seed = ", ".join("-" if at is None else f"{at:.0f}" for at in apart)
+        cells = ["-" if to[0] is None else f"{to[0]:.0f} ({each_seed})"]
+        cells += [f"{value / 1e6:.0f}" if value is not None else "-" for value in to[1:]]
+        lasts = [one["points"][-1][3] for one in each["curves"]]
+        print(f"| {each['name']} | {' | '.join(cells)} | {np.mean(lasts):.4f} ± {np.std(lasts):.4f} |")
     if picture is None:
         return
     from matplotlib import pyplot
@@ -279,15 +270,8 @@ def draw(out: Path, picture: Path | None) -> None:
     figure.savefig(picture, facecolor="white", dpi=120)
 
 
-def reach_at(curve: np.ndarray, share: float) -> float:
-    """The loss at a share of the time."""
-    return float(np.interp(share * curve[-1, 0], curve[:, 0], curve[:, 3]))
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--prepare", type=Path, help="write the text there, and end")
     parser.add_argument("--root", type=Path, default=Path("/"), help="where the packages are unpacked")
     parser.add_argument("--text", type=Path, help="what --prepare wrote; else the pages are read anew")
@@ -309,9 +293,8 @@ def main() -> None:
         if not text.exists():
             prepare(given.root, text, most)
         seeds = range(given.seeds or (1 if given.small else 3))
-        jax_engine.LANES = len(
-            seeds
-        )  # of a GPU's wave: equally fast workers of all seeds, none waits in lockstep
+        # of a GPU's wave: equally fast workers of all seeds, none waits in lockstep
+        jax_engine.LANES = len(seeds)
         for name in given.only.split(";") if given.only else CONTESTANTS:
             file = given.out / f"{name.replace(' ', '')}.json"
             if not (file.exists() and json.loads(file.read_text())["done"]):

@@ -54,9 +54,7 @@ def seconds(result: amsfl.Result) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--splits", default="iid,dirichlet:0.5,labels:3,labels:2,labels:1")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="of FedAvg")
     parser.add_argument(

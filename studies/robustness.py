@@ -1,7 +1,6 @@
 """The recommended chain of rules against attacks, by how many of ten clients attack. The worst one counts.
 
     python studies/robustness.py --data digits
-    python studies/robustness.py --data made:7          # a generated table; 5 and 6 were used to choose
     python studies/robustness.py --rules 'median;krum:2'  # others, beside the chain
 
 All contestants train for as many rounds. Rules are told how many clients to doubt, and doubt as many when
@@ -15,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.data import Dataset, load
 from amsfl.simulation import CustomParts, make_config, run_batch
@@ -36,25 +34,10 @@ def contestants(rules: list[str]) -> dict[str, Json]:
     return found
 
 
-def made(seed: int, rows: int = 2600, holdout: int = 600) -> Dataset:
-    """A table of 20 features and 6 classes; of every second seed 12 and 4, bent."""
-    bent = seed % 2 == 0
-    rng, features, classes = np.random.default_rng(seed), 12 if bent else 20, 4 if bent else 6
-    x = rng.normal(size=(rows, features)).astype(np.float32)
-    inputs = np.concatenate([x, x[:, :5] ** 2 - 1], 1) if bent else x
-    scores = inputs @ rng.normal(size=(inputs.shape[1], classes))
-    y = (scores + (0.5 if bent else 1.0) * rng.normal(size=scores.shape)).argmax(1).astype(np.int32)
-    names = tuple(f"feature {place}" for place in range(features))
-    judged = {"holdout": (x[-holdout:], y[-holdout:])}
-    return Dataset(f"made:{seed}", x[:-holdout], y[:-holdout], judged, tuple(map(str, range(classes))), names)
-
-
 def trials(data: Dataset, own: Json, attackers: int, seeds: range) -> Iterator[Json]:
     """Of every attack and seed: the last rounds' accuracy, the attackers' share of steps."""
-    own = {key: value.format(f=attackers) for key, value in own.items()} | {
-        "rounds": ROUNDS,
-        "details": "",
-    }
+    own = {key: value.format(f=attackers) for key, value in own.items()}
+    own |= {"rounds": ROUNDS, "details": ""}
     for attack in ("", *ATTACKS):
         told = {"attack": attack.format(f=attackers)}
         configs = [make_config(SHARED | own | told | {"seed": seed}) for seed in seeds]
@@ -79,28 +62,19 @@ def line(name: str, attackers: int, rows: list[Json]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--data", default="digits", help="one that `amsfl data` lists, or made:SEED")
+    parser.add_argument("--data", default="digits", help="one that `amsfl data` lists")
     parser.add_argument("--rules", default="", help="rules beside the chain, with ; between")
     parser.add_argument("--attackers", default="2,3", help="how many of the ten clients attack")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=100)
     parser.add_argument("--out", type=Path, default=Path("results/robustness"))
     given = parser.parse_args()
-    kind, _, number = given.data.partition(":")
-    if kind == "made" and not number.isdigit():
-        raise UserError(f"A generated table has a number, as in made:7, not {given.data!r}.")
-    data = made(int(number)) if kind == "made" else load(given.data)
+    data = load(given.data)
     seeds = range(given.first_seed, given.first_seed + given.seeds)
     given.out.mkdir(parents=True, exist_ok=True)
     names = [attack.partition(":")[0] for attack in ATTACKS]
-    columns = [
-        "",
-        "attackers of 10",
-        "nobody attacks",
-        *names,
-        "points lost",
-        "their steps, times their number",
-    ]
+    columns = ["", "attackers of 10", "nobody attacks", *names, "points lost"]
+    columns.append("their steps, times their number")
     print(f"| {' | '.join(columns)} |\n{'| --- ' * len(columns)}|")
     for attackers in map(int, given.attackers.split(",")):
         for name, own in contestants([rule for rule in given.rules.split(";") if rule]).items():

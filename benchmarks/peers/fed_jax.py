@@ -41,14 +41,9 @@ def network(parts: list[dict], params: list, x: jax.Array) -> jax.Array:
     return x
 
 
-def normalised(x: jax.Array, axes: tuple[int, ...]) -> jax.Array:
-    away = x - x.mean(axes, keepdims=True)
-    return away * jax.lax.rsqrt((away**2).mean(axes, keepdims=True) + 1e-5)
-
-
-def grouped(x: jax.Array, weight: jax.Array, bias: jax.Array, part: dict) -> jax.Array:
-    split = x.reshape(*x.shape[:3], part["many"], -1)
-    return normalised(split, (1, 2, 4)).reshape(x.shape) * weight + bias
+def normalised(x: jax.Array) -> jax.Array:
+    away = x - x.mean(-1, keepdims=True)
+    return away * jax.lax.rsqrt((away**2).mean(-1, keepdims=True) + 1e-5)
 
 
 def convolved(x: jax.Array, weight: jax.Array, bias: jax.Array, part: dict) -> jax.Array:
@@ -65,8 +60,7 @@ def attended(x: jax.Array, part: dict) -> jax.Array:
 NAMED = {
     "dense": lambda x, weight, bias, part: x @ weight + bias,
     "conv": convolved,
-    "norm": grouped,
-    "level": lambda x, weight, bias, part: normalised(x, (-1,)) * weight + bias,
+    "level": lambda x, weight, bias, part: normalised(x) * weight + bias,
     "tokens": lambda x, weight, bias, part: weight[x.astype(jnp.int32)] + bias,
 }
 PLAIN = {
@@ -75,7 +69,6 @@ PLAIN = {
         0, 2, 3, 1
     ),
     "flatten": lambda x, part: x.transpose(0, 3, 1, 2).reshape(len(x), -1),
-    "pool": lambda x, part: x.mean((1, 2)),
     "mean": lambda x, part: x.mean(1),
     "attend": attended,
 }

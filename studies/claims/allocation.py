@@ -3,9 +3,9 @@
 import numpy as np
 
 from claims.claim import Sides, claim
-from claims.problems import Array, average, norm, spread, total
+from claims.problems import Array, average, total
 from claims.recursion import residual
-from claims.trace import Trace, reach, taken
+from claims.trace import Trace, taken
 
 
 def spend(shape: Array, price: Array, budget: Array) -> Array:
@@ -64,26 +64,3 @@ def _quadratic(trace: Trace) -> Sides:
 @claim("corrected", "what is minimised", "Thm 3.4, 3.4", "Delta_k(t) is smallest at t = 1 for all")
 def _one_step(trace: Trace) -> Sides:
     return Sides(residual(trace._replace(steps=np.ones_like(trace.steps))), residual(trace))
-
-
-@claim("corrected", "what a round is worth", "docs/theory.md", "<grad F, w - w+> = sum w sum_s m_i(s)")
-def _worth(trace: Trace) -> Sides:
-    full = average(trace.problem.weights, trace.grads[:, 0])
-    moved = trace.anchors[:-1] - trace.anchors[1:]
-    return Sides(
-        np.abs(total(full * moved) - objective(trace)),
-        np.zeros(1),
-        norm(full) * (norm(moved) + norm(trace.anchors[:-1])),
-    )
-
-
-@claim("corrected", "decrease of F", "docs/theory.md", "F(w+) <= F(w) - U + L/2 |w+ - w|^2")
-def _decrease(trace: Trace) -> Sides:
-    clients = trace.steps.shape[-1]
-    losses = np.stack(
-        [total(trace.problem.weights * trace.problem.loss(spread(w, clients))) for w in trace.anchors]
-    )
-    moved = norm(trace.anchors[1:] - trace.anchors[:-1])
-    rhs = losses[:-1] - objective(trace) + trace.problem.smooth / 2 * moved**2
-    size = np.abs(losses[:-1]) + np.abs(objective(trace)) + trace.problem.smooth * reach(trace)[:-1] ** 2
-    return Sides(losses[1:], rhs, size)

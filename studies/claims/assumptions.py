@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from claims.claim import Sides, claim
-from claims.problems import Array, average, contract, norm, spread
+from claims.problems import Array, contract, norm, spread
 from claims.trace import Trace, deviations, double_drift, drift, errors, grad_bound, reach
 
 
@@ -23,14 +23,6 @@ def _identity(trace: Trace, summed: Callable[[Trace], Array]) -> Sides:
     predicted = start - eta * (trace.steps[..., None] * trace.grads[:, 0] + summed(trace))
     end = trace.points[:, -1] - trace.problem.optimum[..., None, :]
     return Sides(norm(predicted - end), np.zeros(1), norm(start) + norm(end) + reach(trace)[:-1, ..., None])
-
-
-@claim("corrected", "global error", "A.1.8", "e+ = e - eta sum w t g_i - eta sum w Delta_i, single sum")
-def _global_identity(trace: Trace) -> Sides:
-    e = errors(trace)
-    work = trace.steps[..., None] * trace.grads[:, 0] + drift(trace)
-    predicted = e[:-1] - trace.lr[..., None] * average(trace.problem.weights, work)
-    return Sides(norm(predicted - e[1:]), np.zeros(1), reach(trace)[:-1] + reach(trace)[1:])
 
 
 def _displacements(trace: Trace) -> Array:
@@ -111,13 +103,3 @@ def _accumulation(trace: Trace, stepped: bool) -> Sides:
     constant = ((trace.lr if stepped else 1.0) * trace.problem.smooth * grad_bound(trace))[..., None]
     pairs = trace.steps * (trace.steps - 1) / 2
     return Sides(norm(drift(trace)), constant * pairs, _drift_size(trace))
-
-
-@claim("corrected", "drift, own gradient", "A4", "|Delta_i| <= eta L |g_i| t(t-1)/2 (convex, eta L <= 2)")
-def _own_gradient(trace: Trace) -> Sides:
-    stable = trace.lr * trace.problem.smooth <= 2
-    constant = np.where(stable, trace.lr * trace.problem.smooth, np.inf)[..., None]
-    first = norm(trace.grads[:, 0])
-    pairs = trace.steps * (trace.steps - 1) / 2
-    rhs = np.where(pairs > 0, constant * first * np.maximum(pairs, 1), 0.0)
-    return Sides(norm(drift(trace)), rhs, _drift_size(trace))

@@ -27,7 +27,6 @@ class Case(NamedTuple):
     cohort: int | None = None  # clients of a round; None: all
     batch: int = 32
     labels: str = ""
-    scale: float = 1.0  # features are multiplied by this
     rows: int = ROWS
 
 

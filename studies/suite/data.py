@@ -1,14 +1,12 @@
 """From a table to a case's Dataset: a random hold-out, scaled features, labels as the case says."""
 
 import zlib
-from functools import partial
 
 import numpy as np
 
-from amsfl.core import UserError
 from amsfl.data import Dataset, load
 
-from .cases import ROWS, Case, pick
+from .cases import ROWS, Case
 from .known_sources import KNOWN_SETS
 from .new_sources import NEW_SETS
 from .tables import Table
@@ -52,13 +50,11 @@ def read_set(name: str, table: Table) -> Dataset:
 
 
 def apply_case(data: Dataset, case: Case) -> Dataset:
-    """The first rows of the pool, features times the case's scale, labels as the case says."""
-    scale, (x, y) = np.float32(case.scale), data.evals["holdout"]
+    """The first rows of the pool, labels as the case says."""
     data = data._replace(
         name=case.name,
-        x=data.x[: case.rows] * scale,
+        x=data.x[: case.rows],
         y=data.y[: case.rows],
-        evals={"holdout": (x * scale, y)},
         sites=None if data.sites is None else data.sites[: case.rows],
     )
     return with_wrong_labels(data, case.labels)
@@ -71,11 +67,3 @@ def with_wrong_labels(data: Dataset, labels: str) -> Dataset:
     wrong = rng.random(len(data.y)) < float(share or 0)
     other = rng.integers(classes, size=len(wrong)) if how == "random" else (data.y + 1) % classes
     return data._replace(y=np.where(wrong, other, data.y).astype(np.int32))
-
-
-def __getattr__(name: str) -> partial[Dataset]:
-    """A case's data by its name, for `--data suite.data:routes` (PYTHONPATH=studies)."""
-    try:
-        return partial(case_data, pick(name)[0])
-    except UserError as error:
-        raise AttributeError(str(error)) from None

@@ -32,11 +32,6 @@ def test_the_chain_loses_less_than_no_rule(monkeypatch: pytest.MonkeyPatch) -> N
     assert ends["FedAvg, chain"][1] > ends["FedAvg"][1] + 0.05
 
 
-def test_generated_tables_are_the_same_every_time() -> None:
-    one, two = robustness.made(7), robustness.made(7)
-    assert (one.x == two.x).all() and one.x.shape == (2000, 20) and len(one.classes) == 6
-
-
 def test_what_runs_prove_is_no_more_than_the_truth() -> None:
     """Normals mu apart are a Gaussian mechanism of that mu: epsilon 8 at delta 1e-5 is mu 1.56."""
     rng = np.random.default_rng(3)
