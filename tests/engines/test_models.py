@@ -1,6 +1,5 @@
 """Larger models and their parts: on both engines, in every library, against XLA's own; users' modules."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from blocks import ROOT, blocks
 
 import amsfl
 from amsfl import portable
 from amsfl.core import UserError
-from amsfl.data import Dataset
+from amsfl.data import Dataset, load
 from amsfl.data.named import load_images, load_texts
 from amsfl.engines import layers, losses, models
 from amsfl.engines.layers import convolve
@@ -112,50 +112,32 @@ def test_rows_that_are_no_tokens_are_refused() -> None:
 
 def test_made_up_images_and_texts_are_the_same_every_time() -> None:
     """The benchmark's rows: a text's words are whole numbers that the usual transformer knows."""
-    for load, shape in ((load_images, (20, 784)), (load_texts, (20, 32))):
-        one, two = load(rows=20), load(rows=20)
+    for made, shape in ((load_images, (20, 784)), (load_texts, (20, 32))):
+        one, two = made(rows=20), made(rows=20)
         assert np.array_equal(one.x, two.x) and one.synthetic
         assert np.concatenate([one.x, one.evals["holdout"][0]]).shape == shape
     check_rows(models.make("transformer", 32, 4).layers, one.x)
 
 
-def flax_linen() -> tuple[Any, Any]:
-    linen = pytest.importorskip("flax.linen")
-    return linen.Dense(2, kernel_init=linen.initializers.zeros), 5
+MODULES = [block.text for block in blocks(ROOT / "docs/models.md") if "network = Model(" in block.text]
 
 
-def flax_nnx() -> tuple[Any, Any]:
-    nnx = pytest.importorskip("flax.nnx")
-    zeros = nnx.initializers.zeros
-    return lambda key: nnx.Linear(5, 2, kernel_init=zeros, rngs=nnx.Rngs(key)), None
-
-
-@pytest.mark.parametrize("library", [flax_linen, flax_nnx])
-def test_a_module_of_another_library_is_a_model(library: Callable[[], tuple[Any, Any]]) -> None:
-    """The same arithmetic as softmax regression from zero, so the same logits after the same steps."""
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=(12, 5)).astype(np.float32), np.arange(12, dtype=np.int32) % 2
-    data = Dataset("rows", x, y, {"holdout": (x, y)}, ("no", "yes"), tuple("abcde"))
-    module, features = library()
-    found = []
-    for network in (models.make("softmax", 5, 2), models.from_module("mine", module, features)):
-        settings = {"method": "fedavg", "clients": 1, "rounds": 1, "steps": 3, "batch": 4, "lr": 0.5}
-        result = amsfl.run(dataset=data, network=network, engine="loop", **settings)
-        found.append(result.logits(x))
-    np.testing.assert_allclose(found[0], found[1], atol=1e-6)
-    assert np.abs(found[0]).max() > 0.1
-
-
-def test_modules_that_cannot_be_models_are_refused() -> None:
-    linen, nnx = pytest.importorskip("flax.linen"), pytest.importorskip("flax.nnx")
-    with pytest.raises(UserError, match="features=64"):
-        models.from_module("mine", linen.Dense(2))
-    for module, features in (
-        (linen.BatchNorm(use_running_average=False), 5),
-        (lambda key: nnx.BatchNorm(5, rngs=nnx.Rngs(key)), None),
-    ):
-        with pytest.raises(UserError, match="besides its parameters"):
-            models.from_module("mine", module, features)
+@pytest.mark.parametrize(("library", "text"), [*zip(("flax", "flax", "equinox"), MODULES, strict=True)])
+def test_a_module_of_another_library_is_two_functions(library: str, text: str) -> None:
+    """As the page says; each is one dense layer, which learns and whose logits are a product's."""
+    pytest.importorskip(library)
+    data = load("digits")
+    names: dict[str, Any] = {"data": data, "jax": jax, "Model": models.Model}
+    exec(text, names)
+    result = amsfl.run(dataset=data, network=names["network"], method="fedavg", rounds=10, steps=20, lr=0.5)
+    assert result.accuracy > 0.8
+    task, x = result.parts.task, data.evals["holdout"][0]
+    both = models.tensors(task.model, task.unravel(jnp.asarray(result.params))).values()
+    bias, weight = sorted(both, key=np.ndim)
+    expected = x @ (weight.T if len(weight) == 10 else weight) + bias
+    np.testing.assert_allclose(
+        task.model.apply(task.unravel(jnp.asarray(result.params)), x), expected, atol=1e-5
+    )
 
 
 def drawn(*shape: int) -> np.ndarray:

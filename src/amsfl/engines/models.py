@@ -1,10 +1,9 @@
 """Models: a pair of functions init and apply; any pytree of arrays is a model's parameters.
 
-Built-in ones by name and sizes, each a list of layers (portable/network.py) that `layers.py` runs; users' own
-modules of equinox and flax (linen and nnx): who has a module has its library.
+Built-in ones by name and sizes, each a list of layers (portable/network.py) that `layers.py` runs; docs/models.md
+has modules of other libraries.
 """
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from math import isqrt, prod
@@ -206,97 +205,6 @@ def _sizes(spec: str, sizes: str) -> tuple[int, ...]:
             f"Model {spec!r}: {what} are numbers from 1 to {WIDTH:,} joined by '-', as in {EXAMPLES[kind]}."
         )
     return tuple(int(part) for part in parts)
-
-
-def from_module(name: str, module: Any, features: int | None = None) -> Model:
-    """A Model from a module of another library: its arrays are the parameters.
-
-    Args:
-        name: What the model is called in records.
-        module: An equinox or nnx module's constructor, a function of a jax key; or a linen module. It takes
-            rows `[rows, features]` and returns logits.
-        features: Columns of a row; linen modules find their shapes by them.
-
-    Returns:
-        A Model for `amsfl.run(network=...)`.
-    """
-    import jax
-
-    if not hasattr(module, "init") or not hasattr(module, "apply"):
-        nnx = sys.modules.get("flax.nnx")
-        built = module(jax.random.key(0)) if nnx else None
-        return _nnx(name, module, nnx) if nnx and isinstance(built, nnx.Module) else _equinox(name, module)
-    if features is None:
-        raise UserError(
-            f"The module {name!r} finds its shapes by the rows it sees; say how many columns they have: "
-            f"from_module({name!r}, module, features=64)."
-        )
-    linen = sys.modules.get("flax.linen")
-    if linen is None or not isinstance(module, linen.Module):
-        raise UserError(
-            f"The module {name!r} is neither equinox's nor flax's; give its functions: "
-            f"Model({name!r}, init, apply)."
-        )
-    return _linen(name, module, jax.numpy.zeros((1, features), "float32"))
-
-
-def _stateless(name: str, besides: Any) -> None:
-    import jax
-
-    if jax.tree.leaves(besides):
-        raise UserError(
-            f"The module {name!r} keeps numbers besides its parameters (batch statistics, random streams), "
-            "which no method here averages; use group or layer normalisation, and no dropout."
-        )
-
-
-def _equinox(name: str, build: Callable[[Array], Any]) -> Model:
-    import equinox as eqx
-    import jax
-
-    def is_array(leaf: Any) -> bool:
-        return isinstance(leaf, jax.ShapeDtypeStruct) or eqx.is_array(leaf)
-
-    _, static = eqx.partition(eqx.filter_eval_shape(build, jax.random.key(0)), is_array)
-
-    def init(key: Array) -> Params:
-        return eqx.partition(build(key), eqx.is_array)[0]
-
-    def apply(params: Params, x: Array) -> Array:
-        module: Any = eqx.combine(params, static)
-        logits: Array = module(x)
-        return logits
-
-    return Model(name, init, apply)
-
-
-def _nnx(name: str, build: Callable[[Array], Any], nnx: Any) -> Model:
-    import jax
-
-    graph, _, besides = nnx.split(build(jax.random.key(0)), nnx.Param, ...)
-    _stateless(name, besides)
-
-    def init(key: Array) -> Params:
-        return nnx.to_pure_dict(nnx.state(build(key), nnx.Param))
-
-    def apply(params: Params, x: Array) -> Array:
-        logits: Array = nnx.merge(graph, nnx.State(params))(x)
-        return logits
-
-    return Model(name, init, apply)
-
-
-def _linen(name: str, module: Any, example: Array) -> Model:
-    import jax
-
-    variables = jax.eval_shape(module.init, jax.random.key(0), example)
-    _stateless(name, {kind: part for kind, part in variables.items() if kind != "params"})
-
-    def apply(params: Params, x: Array) -> Array:
-        logits: Array = module.apply({"params": params}, x)
-        return logits
-
-    return Model(name, lambda key: module.init(key, example)["params"], apply)
 
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
