@@ -1,7 +1,7 @@
 """Models: a pair of functions init and apply; any pytree of arrays is a model's parameters.
 
-Built-in ones by name and sizes, each a list of layers (portable/network.py) that `layers.py` runs; docs/models.md
-has modules of other libraries.
+Built-in ones by name and sizes, each a list of layers (portable/network.py) that `layers.py` runs. Modules of
+other libraries: docs/models.md.
 """
 
 from collections.abc import Callable
