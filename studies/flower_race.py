@@ -32,8 +32,7 @@ from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg, FedAvgM, Strategy
 
 from amsfl.flower import AMSFL, RoundGrid
-from amsfl.planning.policies import Policy
-from amsfl.planning.problem import as_plan
+from amsfl.planning.problem import Policy, as_plan
 
 LINK = "127.0.0.1:8790"
 APP = Path(__file__).resolve().parent.parent / "examples" / "flower-app"

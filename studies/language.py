@@ -28,7 +28,7 @@ from amsfl import Dataset, run_batch
 from amsfl.data.dataset import LabelScale
 from amsfl.engines import jax_engine
 from amsfl.engines.models import Model
-from amsfl.planning.policies import Policy, speed
+from amsfl.planning import Policy, speed
 from amsfl.simulation import CustomParts
 
 LANGUAGES = ("en", "de", "fr", "es", "pl", "ru", "uk", "it")

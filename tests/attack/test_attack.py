@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import amsfl
 from amsfl import attack, combine
 from amsfl.core import Reading, UserError
-from amsfl.planning import readings
+from amsfl.planning import doubt
 from amsfl.simulation import make_config
 from amsfl.simulation.attackers import draw_attackers
 
@@ -92,19 +92,13 @@ positive = st.floats(1e-3, 1e3)
     st.tuples(*[st.floats(-1e30, 1e30)] * len(Reading._fields)),
 )
 def test_a_lie_is_worth_a_constant(honest, lie):
-    """Whatever one of many says: its loss, norms and worth are within the bounds around the others' middle,
-    and products fit the norms that they are of."""
+    """Whatever one of many says: its held-back loss and gain are within bounds around the others' middle."""
     loss, grad, diff = np.array(honest).T
     fields = [loss, grad, -((grad * diff) ** 0.5) / 2, diff, loss, 0 * loss + 1, grad, diff]
     said = Reading(*(np.append(field, false) for field, false in zip(fields, lie, strict=True)))
-    found = readings.plausible_readings(said)
-    for name, far in (("loss", readings.FAR), ("grad_sq", readings.FAR_SQ)):
-        value, sizes = getattr(found, name)[-1], getattr(said, name)[:-1]
-        assert 0 <= value <= far * sizes.max() * (1 + 1e-9) or (name == "grad_sq" and lie[1] <= 0)
-    assert abs(found.delta_dir[-1]) <= readings.FAR * diff.max() * (1 + 1e-9)
-    assert found.held_loss[-1] <= readings.FAR * loss.max() * (1 + 1e-9)
-    most = np.sqrt(np.abs(found.grad_sq * found.diff_sq)) * (1 + 2e-3)
-    assert np.isnan(found.grad_diff[-1]) or abs(found.grad_diff[-1]) <= most[-1]
+    found = doubt.plausible_readings(said)
+    assert abs(found.delta_dir[-1]) <= doubt.FAR * diff.max() * (1 + 1e-9)
+    assert abs(found.held_loss[-1]) <= doubt.FAR * loss.max() * (1 + 1e-9)
 
 
 def test_honest_readings_are_believed_as_they_are():
@@ -114,18 +108,18 @@ def test_honest_readings_are_believed_as_they_are():
     products = dot(grad, grad), dot(grad, diff), dot(diff, diff)
     held, spread, along = np.full(8, 2.2), np.ones(8), delta @ rng.normal(size=30)
     said = Reading(np.full(8, 2.3), *products, held, spread, dot(delta, delta), along)
-    for name, ours, theirs in zip(Reading._fields, readings.plausible_readings(said), said, strict=True):
+    for name, ours, theirs in zip(Reading._fields, doubt.plausible_readings(said), said, strict=True):
         if "dir" not in name:  # those along v are near zero by chance, and their middle with them
             np.testing.assert_allclose(ours, theirs, rtol=1e-12)
     few = Reading(*(field[:2] for field in said))
-    np.testing.assert_array_equal(readings.plausible_readings(few), few)
+    np.testing.assert_array_equal(doubt.plausible_readings(few), few)
 
 
 def test_as_many_may_lie_as_the_rule_doubts():
     """Four of ten claim a thousandfold: where the rule doubts four, what they are planned by is the honest
     best's and its bound, and rows what the cap lets count; where it names none, a fifth is doubted."""
     sound, false = np.linspace(1, 2, 6), np.full(4, 2000.0)
-    given, plausible = np.concatenate([sound, false]), readings
+    given, plausible = np.concatenate([sound, false]), doubt
     told, silent, capping = map(combine.make, ("trust:4,median", "median", "cap:0.1,trust:4,median"))
     assert plausible.plausible_rows(given, told).max() == pytest.approx(plausible.LARGER * 2)
     assert plausible.plausible_rows(given, silent).max() == 2000

@@ -19,7 +19,7 @@ from amsfl.combine.rules import SKETCH, between, capped, centre, middle, sketche
 from amsfl.core import Combine, Combined, Upload, UserError
 from amsfl.methods import Federation
 from amsfl.methods.base import upload
-from amsfl.planning.readings import plausible_steps
+from amsfl.planning.doubt import plausible_steps
 from amsfl.report.comparison import compare
 from amsfl.report.read import read
 from amsfl.report.tables import clients

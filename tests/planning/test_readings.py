@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from amsfl.core import Reading, Verdict
 from amsfl.planning import describe, judge_round, new_judge
-from amsfl.planning.readings import (
+from amsfl.planning.learning import (
     Estimates,
     gain_and_fading,
     gain_and_kept,

@@ -59,7 +59,7 @@ class Reading(NamedTuple):
 
 
 class Verdict(IntEnum):
-    """What the judge says of a round (planning/judge.py)."""
+    """What the judge says of a round (planning/learning.py)."""
 
     NONE = 0
     BETTER = 1  # no anchor was better: it is the one to go back to

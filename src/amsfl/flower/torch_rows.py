@@ -87,7 +87,7 @@ def hold_back(loader: Any, seed: int, client: int, share: float) -> tuple[Any, A
 
 
 def spread(outputs: list[Any]) -> float:
-    """How much outputs differ from row to row: 0 of one that says the same of all (planning/judge.py)."""
+    """How much outputs differ from row to row: 0 of one that says the same of all (planning/learning.py)."""
     whole = torch.cat([part.reshape(len(part), -1).float() for part in outputs])
     return float((whole - whole.mean(0)).abs().max() / (1 + whole.abs().max()))
 

@@ -29,8 +29,8 @@ class Amsfl(Method):
     Work that is k moves old is itself a momentum of 1 - 1/(1 + k) (Mitliagkas et al. 2016, arXiv 1605.09774),
     so m is at most 1 - (1 - momentum)(1 + k).
 
-    x is scored. The judge (planning/judge.py) goes back to the best anchor where rows that clients hold back
-    say so. momentum=0, balance=0 and judge=0 switch these parts off; FedAvg with planned steps is left.
+    x is scored. The judge (planning/learning.py) goes back to the best anchor where rows that clients hold
+    back say so. momentum=0, balance=0 and judge=0 switch these parts off; FedAvg with planned steps is left.
 
     Xu, "AMSFL: Adaptive Multi-Step Federated Learning via Gradient Difference-Based Error Modeling";
     momentum as in Nesterov 1983 and Hsu et al. 2019, arXiv 1909.06335; balance between FedAvg and FedNova,

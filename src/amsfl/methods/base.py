@@ -49,7 +49,7 @@ class Method:
     """
 
     facts: ClassVar[Facts] = Facts("")
-    judges: ClassVar[bool] = False  # whether its server goes back to an older model (planning/judge.py)
+    judges: ClassVar[bool] = False  # whether its server goes back to an older model (planning/learning.py)
     objective: ClassVar[Any] = None  # of clients, where it is not the plain loss
     client_optimizer: ClassVar[Any] = None  # of clients' steps (engines/optimizers.py); None: plain SGD
 

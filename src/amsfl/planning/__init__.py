@@ -6,20 +6,28 @@ plan = policy("price")(problem(weights, step_seconds, comm_seconds, gain, fading
 planner.py is what a simulation asks, and knows methods and settings; all else takes numbers alone.
 """
 
-from amsfl.planning.judge import Judge, describe, judge_round, new_judge
-from amsfl.planning.policies import (
-    POLICIES,
-    Policy,
-    Signals,
-    fill,
-    fixed,
-    policy,
-    price,
-    printed,
-    speed,
+from amsfl.planning.learning import (
+    Estimates,
+    Judge,
+    describe,
+    gain_and_fading,
+    judge_round,
+    new_estimates,
+    new_judge,
+    update,
 )
-from amsfl.planning.problem import FADING, REASONS, USUAL_MOST, Problem, as_plan, problem, summary, table
-from amsfl.planning.readings import Estimates, gain_and_fading, new_estimates, update
+from amsfl.planning.policies import POLICIES, fill, fixed, policy, printed, speed, summary, table
+from amsfl.planning.problem import (
+    FADING,
+    REASONS,
+    USUAL_MOST,
+    Policy,
+    Problem,
+    Signals,
+    as_plan,
+    price,
+    problem,
+)
 
 __all__ = [
     "FADING",

@@ -19,24 +19,28 @@ from amsfl.core.algorithm import NUMBERS
 from amsfl.core.records import Json
 from amsfl.methods import Method
 from amsfl.planning import policies
-from amsfl.planning.judge import Judge, is_whole, judge_round, new_judge
-from amsfl.planning.policies import Policy, Signals
-from amsfl.planning.problem import FADING, MOST_STEPS, USUAL_MOST, Floats, Problem, problem
-from amsfl.planning.readings import (
-    UNKNOWN,
-    Estimates,
-    Means,
-    gain_and_fading,
-    new_estimates,
-    new_means,
+from amsfl.planning.doubt import (
     plausible_changes,
     plausible_readings,
     plausible_rows,
     plausible_seconds,
     plausible_steps,
     plausible_worth,
+)
+from amsfl.planning.learning import (
+    UNKNOWN,
+    Estimates,
+    Judge,
+    Means,
+    gain_and_fading,
+    is_whole,
+    judge_round,
+    new_estimates,
+    new_judge,
+    new_means,
     update,
 )
+from amsfl.planning.problem import FADING, MOST_STEPS, USUAL_MOST, Floats, Policy, Problem, Signals, problem
 
 Ints = np.ndarray[Any, np.dtype[Any]]
 Stale = Callable[[float], float] | None  # where clients do not wait, what work counts by its age

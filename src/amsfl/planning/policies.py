@@ -1,70 +1,15 @@
-"""Policies: rules from numbers to steps, and what they want to know."""
+"""Other policies than the default, their names, and a plan in words."""
 
 import heapq
-from collections.abc import Callable
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 
 from amsfl.core import Kind, Plan, UserError
-from amsfl.planning.problem import MOST_STEPS, TOLERANCE, Ints, Problem, as_plan, best_alone, best_steps
+from amsfl.core.records import Json
+from amsfl.planning.problem import TOLERANCE, Ints, Policy, Problem, Signals, as_plan, price
 
 ONE_BY_ONE = 1_000_000  # steps that Algorithm 1 may hand out in one plan: a second or two
-
-
-class Signals(NamedTuple):
-    """What a run can tell a policy beyond the problem; None where nobody knows.
-
-    The readings' are weighted means over the last cohort.
-    """
-
-    round: int = 0  # counted from 0
-    steps: int = 20  # the user's, for rules that start from a number
-    lr: float | None = None
-    slope: float | None = None  # gradient norm
-    curvature: float | None = None  # secant smoothness, ||dg|| / ||delta||
-    convexity: float | None = None  # curvature along the gradient
-    interval: float | None = None  # seconds between two moves of a server that does not wait
-    own_steps: Ints | None = None  # the user's for every client, where epochs make them unequal
-    stale: Callable[[float], float] | None = None  # and what work counts there by its age in moves
-
-
-class Policy(NamedTuple):
-    """plan(problem, signals) -> Plan, and what it needs; a policy is also called like its plan function.
-
-    Whoever writes one returns `as_plan(problem, steps, why)`.
-    """
-
-    name: str
-    plan: Callable[[Problem, Signals], Plan]
-    readings: bool = False  # plans by gain and fading, so clients take readings
-    constant: bool = False  # looks at the problem's costs alone: planned once for a cohort
-    steps: bool = True  # may look at the user's number of steps
-    constants: bool = True  # may look at slope, curvature and convexity
-    limited: bool = True  # keeps to a round's budget
-    spends: bool = False  # spends a round's budget; without one it gets that of a round of equal steps
-
-    def __call__(self, problem: Problem, signals: Signals | None = None) -> Plan:
-        return self.plan(problem, signals or Signals())
-
-
-def price() -> Policy:
-    """The default: the steps with the most worth per second, or within a budget.
-
-    Where clients do not wait for each other each is planned alone, by its own worth per second.
-
-    Returns:
-        The policy.
-    """
-
-    def plan(problem: Problem, signals: Signals) -> Plan:
-        alone = signals.stale is not None
-        steps = best_alone(problem, signals.stale, signals.interval) if signals.stale else best_steps(problem)
-        stopped = "rate" if alone or problem.budget is None else "budget"
-        return as_plan(problem, steps, np.where(steps >= problem.most, "cap", stopped).tolist())
-
-    return Policy("price", plan, readings=True, steps=False, constants=False)
 
 
 def fixed(steps: int | None = None) -> Policy:
@@ -76,10 +21,10 @@ def fixed(steps: int | None = None) -> Policy:
     Returns:
         The policy.
     """
-    chosen = None if steps is None else whole_number("fixed", "steps", steps)
 
     def plan(problem: Problem, signals: Signals) -> Plan:
-        asked = chosen or (signals.steps if signals.own_steps is None else signals.own_steps)
+        own = signals.steps if signals.own_steps is None else signals.own_steps
+        asked = own if steps is None else steps
         why = np.where(problem.most < asked, "cap", "fixed").tolist()
         return as_plan(problem, np.minimum(asked, problem.most), why)
 
@@ -120,8 +65,8 @@ def speed(most: int | None = None, least: int | None = None) -> Policy:
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:
-        fastest = whole_number("speed", "most", signals.steps if most is None else most)
-        floor = max(fastest // 5, 1) if least is None else whole_number("speed", "least", least)
+        fastest = signals.steps if most is None else most
+        floor = max(fastest // 5, 1) if least is None else least
         if floor > fastest:
             raise UserError(f"speed needs least <= most, not least={floor} and most={fastest}.")
         some = problem._replace(most=np.minimum(fastest, problem.most))
@@ -177,8 +122,6 @@ def printed(alpha: float | None = None, beta: float | None = None) -> Policy:
         w, c = problem.weights.tolist(), problem.step_seconds.tolist()  # lists: one number at a time
         first, second = _constants(signals)
         a, b = first if alpha is None else alpha, second if beta is None else beta
-        if not (a >= 0 and b >= 0):
-            raise UserError(f"The policy 'printed' takes alpha and beta from 0 up, not {a:g} and {b:g}.")
         t = [1] * len(w)
         total = float((problem.step_seconds + problem.comm_seconds).sum())
         heap = [((a * w[i] + b * w[i] * 0.5) / c[i], i) for i in range(len(w))]
@@ -209,15 +152,6 @@ def _constants(signals: Signals) -> tuple[float, float]:
     return 2 * signals.lr * convex**0.5 * slope, 0.5 * (signals.lr * curved * slope) ** 2
 
 
-def whole_number(policy: str, name: str, number: float) -> int:
-    """A setting that counts steps, within bounds that plans can hold."""
-    if not 1 <= number <= MOST_STEPS or number != int(number):
-        raise UserError(
-            f"The policy {policy!r} takes a whole number from 1 to {MOST_STEPS:,} for {name}, not {number:g}."
-        )
-    return int(number)
-
-
 POLICIES: Kind[Policy] = Kind(
     "policy",
     Policy,
@@ -235,9 +169,49 @@ def policy(given: str | Policy, **settings: float) -> Policy:
     Returns:
         The policy.
     """
-    return POLICIES.of(given, {key: _typed(value) for key, value in settings.items()})
+    return POLICIES.of(given, settings)
 
 
-def _typed(value: float) -> float:
-    """20.0, as files and flags have it, is the whole number 20."""
-    return int(value) if abs(value) < 2**53 and float(value).is_integer() else value
+def table(problem: Problem, plan: Plan) -> list[Json]:
+    """One row per client, in the problem's order.
+
+    Args:
+        problem: What was planned for.
+        plan: What came out.
+
+    Returns:
+        Rows by column.
+    """
+    steps = np.asarray(plan.steps)
+    columns = {
+        "client": list(problem.clients),
+        "weight": problem.weights.tolist(),
+        "step_seconds": problem.step_seconds.tolist(),
+        "gain": problem.gain.tolist(),
+        "fading": problem.fading.tolist(),
+        "steps": steps.tolist(),
+        "seconds": problem.client_seconds(steps).tolist(),
+        "next_worth": problem.step_worth(steps).tolist(),
+        "why": list(plan.why),
+    }
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def summary(problem: Problem, plan: Plan) -> str:
+    """What the plan does and what it costs, in one or two sentences.
+
+    Args:
+        problem: What was planned for.
+        plan: What came out.
+
+    Returns:
+        Text.
+    """
+    budget, steps = problem.budget, np.asarray(plan.steps)
+    how = "one client after another" if problem.clock == "sum" else "all clients at once"
+    over = budget is not None and plan.seconds > budget * (1 + 1e-6)
+    allowed = "" if budget is None or over else f" of the {budget:.4g} s allowed"
+    text = f"{steps.size} clients take {int(steps.sum())} steps in {plan.seconds:.4g} s{allowed}, {how}."
+    if budget is not None and over:
+        return f"{text} That is {plan.seconds - budget:.4g} s over the budget of {budget:.4g} s."
+    return f"{text} They are worth {problem.worth(steps) / plan.seconds:.4g} a second."

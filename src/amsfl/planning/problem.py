@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from amsfl.core import Plan, UserError, nearest
-from amsfl.core.records import Json
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -87,6 +86,42 @@ class Problem(NamedTuple):
     def fits(self, steps: Ints) -> bool:
         """Whether these steps keep to the budget."""
         return self.budget is None or self.seconds(steps) <= self.budget * (1 + 2 * TOLERANCE)
+
+
+class Signals(NamedTuple):
+    """What a run can tell a policy beyond the problem; None where nobody knows.
+
+    The readings' are weighted means over the last cohort.
+    """
+
+    round: int = 0  # counted from 0
+    steps: int = 20  # the user's, for rules that start from a number
+    lr: float | None = None
+    slope: float | None = None  # gradient norm
+    curvature: float | None = None  # secant smoothness, ||dg|| / ||delta||
+    convexity: float | None = None  # curvature along the gradient
+    interval: float | None = None  # seconds between two moves of a server that does not wait
+    own_steps: Ints | None = None  # the user's for every client, where epochs make them unequal
+    stale: Callable[[float], float] | None = None  # and what work counts there by its age in moves
+
+
+class Policy(NamedTuple):
+    """plan(problem, signals) -> Plan, and what it needs; a policy is also called like its plan function.
+
+    Whoever writes one returns `as_plan(problem, steps, why)`.
+    """
+
+    name: str
+    plan: Callable[[Problem, Signals], Plan]
+    readings: bool = False  # plans by gain and fading, so clients take readings
+    constant: bool = False  # looks at the problem's costs alone: planned once for a cohort
+    steps: bool = True  # may look at the user's number of steps
+    constants: bool = True  # may look at slope, curvature and convexity
+    limited: bool = True  # keeps to a round's budget
+    spends: bool = False  # spends a round's budget; without one it gets that of a round of equal steps
+
+    def __call__(self, problem: Problem, signals: Signals | None = None) -> Plan:
+        return self.plan(problem, signals or Signals())
 
 
 def as_plan(problem: Problem, steps: Ints, why: Sequence[str] | None = None) -> Plan:
@@ -214,19 +249,14 @@ def steps_at(p: Problem, price: float) -> Ints:
 
 def best_rate(p: Problem) -> Ints:
     """Charged the last plan's worth per second for every second, the best plan is better, or the same."""
-    first, fading = p.weights * p.gain, np.maximum(p.fading, FLAT)
-    faded = np.expm1(-fading)
     best = steps = np.ones_like(p.most)
     rate = 0.0
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
-        for _ in range(TURNS):
-            seconds = p.step_seconds * steps + p.comm_seconds
-            now = float((first * np.expm1(-fading * steps) / faded).sum()) / float(seconds.sum())
-            if not now > rate * (1 + 1e-14):
-                break
-            best, rate = steps, now
-            worthwhile = np.ceil(np.log(first / (rate * p.step_seconds)) / fading)
-            steps = np.minimum(np.fmax(worthwhile, 1.0), p.most).astype(np.int64)
+    for _ in range(TURNS):
+        now = p.worth(steps) / p.seconds(steps)
+        if not now > rate * (1 + 1e-14):
+            break
+        best, rate = steps, now
+        steps = steps_at(p, rate)
     return best
 
 
@@ -300,46 +330,19 @@ def best_alone(p: Problem, counts: Callable[[float], float], interval: float | N
     return steps
 
 
-def table(problem: Problem, plan: Plan) -> list[Json]:
-    """One row per client, in the problem's order.
+def price() -> Policy:
+    """The default: the steps with the most worth per second, or within a budget.
 
-    Args:
-        problem: What was planned for.
-        plan: What came out.
+    Where clients do not wait for each other each is planned alone, by its own worth per second.
 
     Returns:
-        Rows by column.
+        The policy.
     """
-    steps = np.asarray(plan.steps)
-    columns = {
-        "client": list(problem.clients),
-        "weight": problem.weights.tolist(),
-        "step_seconds": problem.step_seconds.tolist(),
-        "gain": problem.gain.tolist(),
-        "fading": problem.fading.tolist(),
-        "steps": steps.tolist(),
-        "seconds": problem.client_seconds(steps).tolist(),
-        "next_worth": problem.step_worth(steps).tolist(),
-        "why": list(plan.why),
-    }
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
+    def plan(problem: Problem, signals: Signals) -> Plan:
+        alone = signals.stale is not None
+        steps = best_alone(problem, signals.stale, signals.interval) if signals.stale else best_steps(problem)
+        stopped = "rate" if alone or problem.budget is None else "budget"
+        return as_plan(problem, steps, np.where(steps >= problem.most, "cap", stopped).tolist())
 
-def summary(problem: Problem, plan: Plan) -> str:
-    """What the plan does and what it costs, in one or two sentences.
-
-    Args:
-        problem: What was planned for.
-        plan: What came out.
-
-    Returns:
-        Text.
-    """
-    budget, steps = problem.budget, np.asarray(plan.steps)
-    how = "one client after another" if problem.clock == "sum" else "all clients at once"
-    over = budget is not None and plan.seconds > budget * (1 + 1e-6)
-    allowed = "" if budget is None or over else f" of the {budget:.4g} s allowed"
-    text = f"{steps.size} clients take {int(steps.sum())} steps in {plan.seconds:.4g} s{allowed}, {how}."
-    if budget is not None and over:
-        return f"{text} That is {plan.seconds - budget:.4g} s over the budget of {budget:.4g} s."
-    return f"{text} They are worth {problem.worth(steps) / plan.seconds:.4g} a second."
+    return Policy("price", plan, readings=True, steps=False, constants=False)

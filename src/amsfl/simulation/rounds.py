@@ -47,7 +47,7 @@ def rounds(setup: RunSetup, trial: TrialState) -> Steps:
                 reading = setup.attackers.report(trial.index, cohort, reading)
             context = setup.contexts[trial.index]
             trial.memory = learn(context, trial.memory, cohort, this.decision, reading)
-        if setup.judges and trial.memory.judge.verdict:  # back to a better model: planning/judge.py
+        if setup.judges and trial.memory.judge.verdict:  # back to a better model: planning/learning.py
             follow_verdict(setup, trial, trial.memory.judge.verdict)
         scores = yield from evaluate(setup, trial)
         if scores:
