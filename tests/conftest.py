@@ -28,9 +28,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import hypothesis
-import jax
 
-jax.config.update("jax_enable_x64", True)
 # how fast a machine is must fail nobody's test, nor which examples were drawn
 any_machine = hypothesis.settings(deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 for name, count in (("few", 30), ("many", 200)):
@@ -46,13 +44,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     slow = config.getoption("--slow")
     hypothesis.settings.load_profile("many" if slow else "few")
-    # most of what tests take is compiling; with --slow it is done as for users
-    jax.config.update("jax_disable_most_optimizations", not slow)
+    if not config.getoption("numprocesses", None):  # where tests run, and not who hands them out
+        import jax
+
+        jax.config.update("jax_enable_x64", True)
+        # most of what tests take is compiling; with --slow it is done as for users
+        jax.config.update("jax_disable_most_optimizations", not slow)
 
 
 @pytest.fixture
 def optimized(pytestconfig: pytest.Config) -> Iterator[None]:
     """Programs compiled as for users: where bits are what is tested."""
+    import jax
+
     jax.config.update("jax_disable_most_optimizations", False)
     yield
     jax.config.update("jax_disable_most_optimizations", not pytestconfig.getoption("--slow"))

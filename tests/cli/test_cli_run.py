@@ -175,7 +175,7 @@ def test_a_folder_that_cannot_be_written(call, tmp_path):
 
 
 def test_divergence_exits_with_one(call):
-    flags = [*QUICK, "--engine", "jax", "--precision", "float32", "--model", "mlp:4", "--lr", "1e30"]
+    flags = [*QUICK, "--precision", "float32", "--model", "mlp:4", "--lr", "1e30"]
     result = call("run", "--data", "digits", *flags, "--target", "0.01", "--out", "here", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["status"] == "diverged"

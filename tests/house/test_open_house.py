@@ -54,6 +54,7 @@ def test_both_engines_agree(house):
     assert by_object.summary.bytes_up == 8 * 3 * 2 * 650 == by_name.summary.bytes_up
 
 
+@pytest.mark.usefixtures("without_figures")
 def test_compared_and_reported(house):
     """By names on the command line; the page names the method as its author does, escaped."""
     flags = [f"--{key}={value}" for key, value in (SETTINGS | {"engine": "loop"}).items()]

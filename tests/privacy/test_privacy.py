@@ -184,7 +184,7 @@ def test_a_tables_words_and_ranges_must_be_public(tmp_path):
     lines = [f"{i % 7},{'miller' if i == 3 else 'word'},{'ab'[i % 2]}" for i in range(60)]
     table.write_text("\n".join(["number,name,label", *lines]))
     given = {"data": str(table), "epsilon": 8.0, "rounds": 1, "clients": 2, "engine": "loop", "steps": 2}
-    given |= {"method": "fedavg", "model": "softmax"}
+    given |= {"method": "fedavg", "model": "softmax", "noise": 3.0}
     with pytest.raises(UserError, match="public-columns"):
         amsfl.run(**given)
     amsfl.run(**given, public_columns=True, out=tmp_path / "run")

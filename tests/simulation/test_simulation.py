@@ -222,7 +222,6 @@ def test_every_method_reaches_nine_tenths_on_digits(name):
     assert result.accuracy >= {"fedasync": 0.85, "amsfl-steps": 0.85, "delayed-nesterov": 0.6}.get(name, 0.9)
 
 
-@pytest.mark.usefixtures("optimized")
 def test_a_run_in_float64_changes_no_other_run(run):
     """The same bits before and after it, and both precisions begin with the same model."""
     kinds = ("float32", "float64", "float32")
