@@ -14,6 +14,7 @@ from typing import Any
 
 NAMES = {
     "ErrorCode": "flwr.common.constant",
+    "Status": "flwr.common.constant",
     "SubStatus": "flwr.common.constant",
     "TaskType": "flwr.supercore.constant",
     "TaskIdentity": "flwr.supercore.task_identity",
@@ -96,6 +97,13 @@ def forget_messages(messages: list[Any], state: Any, objects: Any) -> None:
     state.delete_messages(message_ids=[message.metadata.message_id for message in messages])
     for message in messages:
         objects.delete(message.metadata.message_id)
+
+
+def waiting_runs(state: Any) -> set[int]:
+    """Runs with a task that no worker has asked for yet."""
+    status, kind = (getattr(import_module(NAMES[name]), name) for name in ("Status", "TaskType"))
+    tasks = state.get_tasks(statuses=[status.PENDING])
+    return {task.run_id for task in tasks if task.type == kind.CLIENT_APP}
 
 
 def unanswered(state: Any) -> list[Any]:

@@ -29,7 +29,6 @@ from amsfl.core import UserError
 from amsfl.flower import internals
 
 POLL = 0.2  # seconds between two questions to the SuperLink while there is nothing to do
-LOST = 30.0  # seconds without a worker until a message is given up: on a busy machine tasks come slowly
 OURS = "--isolation --superexec-auth-secret-file --ssl-certfile --ssl-keyfile --ssl-ca-certfile --host --port"
 PORTS = range(20_000, 32_000)  # below those that systems hand out to outgoing connections
 MOST = 2  # runs whose workers are kept at the same time
@@ -92,20 +91,24 @@ class MessageLoop:
         self.poll, self.pool = poll, pool
         self.state: Any = None
         self.objects: Any = None
+        self.at_work: set[int] | None = None  # runs, when a reply was last waited for
 
     def sleep(self, seconds: float) -> None:
-        """Long when there was no message; while a reply is waited for, until the pool has done one."""
+        """Long when there was no message; while a reply is waited for, until the pool has done one.
+
+        Flower has looked for a reply just now. Where nobody was at work before that, none will come.
+        """
         if seconds >= internals.IDLE_SLEEP:
             time.sleep(min(seconds, self.poll))
             return
+        if self.at_work is not None and self._give_up(self.at_work):
+            return
         self.pool.wanted(seconds)
-        if self.state is not None and time.monotonic() - self.pool.last_busy() > LOST:
-            self._give_up()
+        self.at_work = self.pool.at_work(partial(internals.waiting_runs, self.state))
 
     def deliver(self, push: Callable[..., None], state: Any, object_store: Any, **connection: Any) -> None:
         """Send replies until no message is left without one."""
-        self.state, self.objects = state, object_store
-        self.pool.touched = time.monotonic()  # a message has come: its task is about to be fetched
+        self.state, self.objects, self.at_work = state, object_store, None
         # Flower keeps a message whose run was stopped while its parts were fetched; no worker will have it
         internals.forget_messages(internals.unanswered(state)[:-1], state, object_store)
         with contextlib.suppress(NoReply):  # there is no message any more
@@ -113,20 +116,20 @@ class MessageLoop:
             while internals.unanswered(state):
                 push(state=state, object_store=object_store, **connection)
 
-    def _give_up(self) -> None:
-        """No worker has these messages, and none will: their task ended before it fetched them.
+    def _give_up(self, at_work: set[int]) -> bool:
+        """Answer for messages that no worker has and none will have: theirs ended before it had a reply.
 
         Where no message is without a reply, the worker died while it sent one: Flower would wait for the
         rest, or for another reply, for good. An exception makes it drop that reply and go on.
         """
-        self.pool.tidy()
-        self.pool.touched = time.monotonic()
         messages = internals.unanswered(self.state)
-        for message in messages:
-            error = Error(internals.ErrorCode.CLIENT_APP_CRASHED, "The message was lost at its SuperNode.")
-            internals.store_reply(Message(error, reply_to=message), self.state, self.objects)
-        if not messages:
+        if not messages and not at_work:
             raise NoReply("a reply's worker is gone")
+        lost = [message for message in messages if message.metadata.run_id not in at_work]
+        error = Error(internals.ErrorCode.CLIENT_APP_CRASHED, "The message was lost at its SuperNode.")
+        for message in lost:
+            internals.store_reply(Message(error, reply_to=message), self.state, self.objects)
+        return bool(lost)
 
 
 class Worker:
@@ -185,8 +188,8 @@ class WorkerPool:
         self.workers: dict[int, Worker] = {}
         self.spare: Worker | None = make()  # warm before the first message
         self.lock, self.closed = threading.Lock(), False
+        self.taking = threading.Lock()  # while tasks are between the SuperNode and their workers
         self.message, self.done = threading.Event(), threading.Event()
-        self.touched = time.monotonic()
 
     def wanted(self, seconds: float) -> None:
         """There is a message to run; wait until one is done, but not longer than so."""
@@ -194,33 +197,30 @@ class WorkerPool:
         self.done.wait(seconds)
         self.done.clear()
 
-    def last_busy(self) -> float:
-        """When a worker last had something to do, or a message came."""
-        workers = list(self.workers.values())
-        if any(worker.busy and worker.alive and not worker.useless for worker in workers):
-            return time.monotonic()
-        return max([self.touched, *(worker.used for worker in workers)])
+    def at_work(self, waiting: Callable[[], set[int]]) -> set[int]:
+        """Runs with a worker that is busy, or with a task that is `waiting` for one."""
+        with self.taking:
+            return waiting() | {run for run, worker in [*self.workers.items()] if worker.busy}
 
     def run(self) -> None:
         """Until the SuperNode ends."""
         acquire = task_source(self.address, self.secret)
         while not self.closed:
-            if not self.message.wait(TIDY):
-                self.tidy()
+            self.message.wait(TIDY)
             self.message.clear()
+            self.tidy()
             self.take_all(acquire)
 
     def take_all(self, acquire: Callable[[], dict[str, Any] | None]) -> list[threading.Thread | None]:
         """Every task that is queued. Those of one run go to its worker one after another."""
-        import httpx
-
         by_run: dict[int, list[dict[str, Any]]] = {}
-        try:
-            while task := acquire():
-                by_run.setdefault(int(task.pop("run")), []).append(task)
-        except httpx.TransportError:  # the SuperNode is ending
-            pass
-        return [self.give(run, *tasks) for run, tasks in by_run.items()]
+        with self.taking:
+            try:
+                while task := acquire():
+                    by_run.setdefault(int(task.pop("run")), []).append(task)
+            except Exception as error:  # the SuperNode is ending, or too busy: it is asked again
+                print(f"No task could be fetched ({type(error).__name__}).", file=sys.stderr)
+            return [self.give(run, *tasks) for run, tasks in by_run.items()]
 
     def give(self, run: int, *tasks: dict[str, Any]) -> threading.Thread | None:
         """Hand tasks over. Nobody waits for them here: another run's task may be one that never ends."""
