@@ -3,7 +3,7 @@ inside, Nesterov outside, as in DiLoCo (arXiv 2311.08105); in virtual seconds, b
 
     apt-get install manpages manpages-dev manpages-{de,fr,es,pl,ru,uk,it} manpages-{de,fr}-dev
     python studies/language.py --prepare text.npz    # GPL-3+; the English pages various
-    python studies/language.py --text text.npz       # nine minutes on an H200
+    python studies/language.py --text text.npz       # twenty minutes on an H200
     python studies/language.py --small               # a hundredth of it: three minutes on two cores
 
 One worker takes i times the seconds of a step, for each i from 1 to 8; which language that has is drawn by
@@ -172,7 +172,8 @@ def compete(name: str, text: Path, out: Path, seeds: range, small: bool, seconds
     settings = {"method": "amsfl", "client_optimizer": "adamw:1e-3/0.1,kept", "batch": batch, "score": "loss"}
     settings |= {"clock": "makespan", "partition": "column", "model": "own", "details": ""}
     settings |= {"precision": "strict" if small else "tf32", "seconds": seconds} | CONTESTANTS[name]
-    slowest = 1 if alone or "speed" in name else 8  # of whom a round waits for
+    own_pace = alone or "speed" in name or "method" in CONTESTANTS[name]
+    slowest = 1 if own_pace else 8  # of whom a round waits for
     lasts = STEP * slowest * settings.get("steps", 8) + (not alone)
     rounds = seconds / lasts
     if "method" in CONTESTANTS[name]:  # a round an upload; its rate falls to a tenth as theirs does
@@ -247,7 +248,7 @@ def draw(out: Path, picture: Path | None) -> None:
         return
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, 3, figsize=(12, 4), sharey=True, layout="constrained")
+    figure, axes = pyplot.subplots(1, 3, figsize=(12, 4.4), sharey=True, layout="constrained")
     colours = pyplot.get_cmap("tab10")
     for place, (name, curve) in enumerate(means.items()):
         look = {"color": colours(place), "lw": 2.4 if name == "planned" else 1.3, "label": name}
@@ -266,7 +267,7 @@ def draw(out: Path, picture: Path | None) -> None:
     axes[0].set_ylabel("loss of held-out text (nats a byte)")
     low = min(curve[:, 3].min() for curve in means.values())
     axes[0].set_ylim(0.97 * low, 3 * low)
-    axes[0].legend(frameon=False, fontsize=8)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=9, frameon=False)
     figure.savefig(picture, facecolor="white", dpi=120)
 
 
