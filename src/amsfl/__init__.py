@@ -60,7 +60,7 @@ _HOMES |= dict.fromkeys(("Remark", "UserError"), "amsfl.core")
 _ROOMS = (
     *("attack", "clock", "combine", "core", "data", "engines", "flower", "methods", "planning"),
     *("portable", "privacy", "protocol", "record", "report", "sampling", "settings"),
-    *("simulation", "study", "track", "transmit", "worth"),
+    *("simulation", "study", "track", "transmit"),
 )
 
 

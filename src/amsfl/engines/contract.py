@@ -14,7 +14,6 @@ from amsfl.methods import Federation
 from amsfl.portable.network import logits
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
-RowScorer = Callable[[Array], Array]  # models [m, dim] -> [m, rows]
 Forward = Callable[[Array, str | None], Array]  # parameters [dim], split -> [rows, classes]
 
 
@@ -86,15 +85,6 @@ def outputs(task: Task) -> Forward:
         return np.concatenate([logits(layers, named, x[at : at + BLOCK]) for at in range(0, len(x), BLOCK)])
 
     return forward
-
-
-def score_rows(classes: int, said: Array, wanted: Array, every: Array) -> Array:
-    """[models, rows] of their outputs: 1 where the class is right, else 0; of numbers, each row's part of R²,
-    by the spread of `every` label, and -1 at least: a model that is lost is no worse than a wrong one."""
-    if classes:
-        return np.asarray(said.argmax(-1) == wanted, float)
-    off = (said[..., 0] - wanted) ** 2 / max(float(np.var(every)), 1e-12)
-    return np.asarray(1 - np.minimum(off, 2), float)
 
 
 class Models(NamedTuple):

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from amsfl.core.records import Array, Json, Tree
-from amsfl.engines.contract import BLOCK, Forward, RowScorer, number_scores, score_rows, table_scores
+from amsfl.engines.contract import BLOCK, Forward, number_scores, table_scores
 from amsfl.engines.devices import jit_small
 from amsfl.engines.memory import intermediate_bytes, room_for
 from amsfl.engines.task import Task
@@ -19,7 +19,6 @@ from amsfl.engines.task import Task
 PARTS = 8  # blocks at least of a large split, so that as many workers have something to do
 SMALL = 256  # rows that are not worth a call of their own
 BESIDE = 64  # models at once on a GPU; on a CPU they take turns
-ROWS = 1024  # of the hold-out, at most, to score coalitions of clients by
 
 
 def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], list[Json]]:
@@ -110,22 +109,3 @@ def outputs(task: Task) -> Forward:
         return np.asarray(said.reshape(-1, said.shape[-1])[: len(task.rows(split))])
 
     return forward
-
-
-def holdout_scorer(task: Task) -> RowScorer:
-    """Scores of every row of the hold-out, or of so many of them, by any models: compiled, since a ledger
-    looks at it many times, and a BLAS library's threads wait busily after each product."""
-    x, y = task.evals["holdout"]
-    some = np.random.default_rng(0).permutation(len(y))[:ROWS]
-    rows, labels = jnp.asarray(x[some]), y[some]
-
-    @jax.jit
-    def forward(models: jax.Array, x: jax.Array) -> jax.Array:
-        said: jax.Array = jax.lax.map(lambda model: task.model.apply(task.unravel(model), x), models)
-        return said
-
-    def score(models: Array) -> Array:
-        said = np.asarray(forward(np.asarray(models, task.dtype), rows))
-        return score_rows(task.classes, said, labels, labels)
-
-    return score

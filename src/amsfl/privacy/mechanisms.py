@@ -119,11 +119,6 @@ def check_settings(settings: PrivacySettings) -> None:
             "Scores of every client's own model would leave without noise; under privacy leave "
             "models out of --details."
         )
-    if "worth" in settings.details:
-        raise UserError(
-            "A ledger of contributions says what each client's own upload does, which would leave without "
-            "noise; under privacy leave worth out of --details."
-        )
 
 
 def exposure(settings: PrivacySettings, chance: float) -> Exposure:

@@ -12,7 +12,7 @@ import numpy as np
 from amsfl.core.records import Json
 from amsfl.core.version import VERSION
 
-FORMAT = 8  # of all folders; raise it whenever an older folder must not be continued as it stands
+FORMAT = 9  # of all folders; raise it whenever an older folder must not be continued as it stands
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # split -> accuracy, loss, macro_f1, and lists by class; r2, mae, rmse, loss of numbers; or a user's own
@@ -106,7 +106,6 @@ class Summary(NamedTuple):
     megabytes_to_target: float | None = None
     details: Json = {}  # of the last model: confusion, AUC, calibration; each client's own rows
     best: Json = {}  # the best round by the hold-out: round, score, by; {}: nobody scored any
-    worth: Json = {}  # what each client brought (worth.py); {} without a ledger
     verdict: Json = {}  # of planned steps: the guard, what was saved against FedAvg
     files: dict[str, str] = {}  # SHA-256 of the model's files: so they belong to this run
 

@@ -11,7 +11,6 @@ from amsfl.core.scores import CLASSES, NUMBERS
 from amsfl.report.comparison import Comparison
 from amsfl.report.paper import PAPER, TARGET
 from amsfl.report.read import OWN, shown
-from amsfl.worth import seconds_alone
 
 MANY = 12  # clients; beyond this a table shows the global model alone
 MOST_CLIENTS, MOST_CLASSES = 40, 20  # rows of a table of clients, classes of a confusion matrix
@@ -48,9 +47,6 @@ OF_CLIENTS = (
     Column("counted", "Weight counted", 3),
     Column("refused", "Replies refused"),
     Column("why", "Mostly because"),
-    Column("adds", "Adds, points", 1, sign=True),
-    Column("alone", "Seconds it alone causes", 2),
-    Column("is", "Kind"),
 )
 
 
@@ -258,7 +254,7 @@ def confusion(c: Comparison) -> Table | None:
 
 def clients(c: Comparison) -> Table | None:
     """Of the reference: what each client did, how well the model does there, and how far it was trusted."""
-    work, first = c.work[c.work["method"] == c.reference], c.methods[c.reference].trials[0]
+    work = c.work[c.work["method"] == c.reference]
     groups, share = work.groupby("client"), 100 / _seconds(c, c.reference)
     frame = pd.DataFrame(
         {
@@ -274,12 +270,6 @@ def clients(c: Comparison) -> Table | None:
     )
     name = "r2" if c.is_regression else "accuracy"
     frame["own"] = [c.mean(c.reference, f"{name}_own_{client}") for client in frame.index]
-    said = first.summary.worth.get("clients", [])
-    if said:
-        for place, end in enumerate(("", "_low", "_high")):
-            frame[f"adds{end}"] = pd.Series([100 * each["adds"][place] for each in said])
-        frame["alone"] = pd.Series(seconds_alone(first.rounds, len(said), c.clock))
-        frame["is"] = pd.Series([each["kind"] for each in said])
     known = [
         column
         for column in OF_CLIENTS
@@ -293,7 +283,6 @@ def clients(c: Comparison) -> Table | None:
         if frame["counted"].any()
         else []
     )
-    notes += ["Adds: points of the score, its Shapley value [90% interval]; first trial."] if said else []
     if len(frame) > MOST_CLIENTS:
         notes.append(f"{MOST_CLIENTS} of {len(frame)}: those that counted least.")
         order = ["refused", "counted", "rounds"]

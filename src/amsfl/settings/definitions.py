@@ -29,7 +29,7 @@ ROUNDS_TO_TARGET = 1_000  # when only a target does, which may lie out of reach
 ROUNDS_AT_MOST = 1_000_000  # a run must end
 STEPS_AT_MOST = 100_000  # as planning has it, which is slow to import
 
-DETAILS = ("scores", "models", "worth")  # each a part of what is worked out besides
+DETAILS = ("scores", "models")  # each a part of what is worked out besides
 DATA, METHOD, ENDS, CLIENTS = "Data", "Method and steps", "When it ends", "Clients and rounds"
 UPLOADS, PRIVACY, RECORD, ENGINE, REAL = "Uploads", "Privacy", "Record", "Engine", "Real clients"
 
@@ -241,7 +241,7 @@ class RunConfig(Training):
     attack: str = setting("", UPLOADS, "trial", "own")
     """what attackers do, and how many there are, as in signflip:2; see docs/robust.md"""
     details: str = setting("scores", RECORD)
-    """at the end: scores (confusion, AUC, calibration, clients' rows), models (their own), worth (ledger)"""
+    """at the end: scores (confusion, AUC, calibration, clients' rows), models (their own)"""
     checkpoint_every: int = setting(10, RECORD, "later", ge=1)
     """rounds between checkpoints"""
     engine: Literal["auto", "jax", "loop"] = setting("auto", ENGINE)

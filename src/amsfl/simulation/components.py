@@ -19,7 +19,6 @@ from amsfl.portable.network import check_rows, vocabulary_size
 from amsfl.privacy import Mechanism
 from amsfl.settings.custom import CustomParts, check_dataset
 from amsfl.settings.definitions import OF_ROWS, RunConfig, Training
-from amsfl.worth import CLIENTS_AT_MOST
 
 SENT = len(Reading._fields) - 2  # scalars of a reading that the client sends
 BATCH = 64  # of a minibatch, where clients choose it themselves
@@ -170,14 +169,6 @@ def work_of(federation: Federation, policy: Policy, dim: int, batch: int = BATCH
 def with_held_back(work: clock.Overhead, held: task.Matrix, batch: int) -> clock.Overhead:
     """The work of clients that hold back so many rows: a forward pass over them is a third of a gradient."""
     return work._replace(extra_gradients=work.extra_gradients + np.asarray(held) / (3 * batch))
-
-
-def check_ledger(config: RunConfig, clients: int) -> None:
-    if "worth" in config.details and clients > CLIENTS_AT_MOST:
-        raise UserError(
-            f"A ledger of contributions is for {CLIENTS_AT_MOST} clients at most, and there are {clients}; "
-            "leave worth out of --details, or let one client stand for several."
-        )
 
 
 def room_of(cohort: int | None, clients: int, federation: Federation) -> int | None:

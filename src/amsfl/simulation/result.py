@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from amsfl import worth
 from amsfl.clock.profile import MEGABYTE
-from amsfl.core import Score, UserError
+from amsfl.core import Score
 from amsfl.core.records import Json
 from amsfl.core.version import VERSION
 from amsfl.data import Frame
@@ -89,34 +88,6 @@ class Result(NamedTuple):
 
         table = pandas.DataFrame([row(each, self.summary.clock, self.parts.score) for each in self.rounds])
         return table.set_index("round") if len(table) else table
-
-    def worth(self) -> "pandas.DataFrame":
-        """One row a client: what it adds, with a 90% interval, and the seconds that it alone causes.
-
-        Needs details="scores,worth".
-
-        Returns:
-            A data frame, by client.
-        """
-        import pandas
-
-        clients = self.summary.worth.get("clients")
-        if not clients:
-            raise UserError('This run has no ledger of contributions; run it with details="scores,worth".')
-        rows = [
-            {
-                "client": each["name"],
-                "kind": each["kind"],
-                **dict(zip(("adds", "low", "high"), each["adds"], strict=True)),
-                "missed": each["missed"][0],
-                "own": each["own"],
-                "joining": each["joining"][0],
-                "twin": each["twin"],
-            }
-            for each in clients
-        ]
-        alone = worth.seconds_alone(self.rounds, len(rows), self.summary.clock)
-        return pandas.DataFrame(rows).assign(seconds=alone).set_index("client")
 
     def predict(self, x: NewRows) -> Array:
         """Predict rows by the last model.

@@ -23,7 +23,7 @@ from amsfl.planning.planner import learn, start
 from amsfl.record import RoundRecord
 from amsfl.simulation.plan_round import Round, draw_by_chance, plan_round
 from amsfl.simulation.setup import RunSetup
-from amsfl.simulation.summary import enter_uploads, ranked
+from amsfl.simulation.summary import ranked
 from amsfl.simulation.trial import TrialState, first_state, still_needed
 
 Scoring = tuple[Array, str]  # models [m, dim] whose scores on a split are asked for
@@ -52,8 +52,6 @@ def rounds(setup: RunSetup, trial: TrialState) -> Steps:
         scores = yield from evaluate(setup, trial)
         if scores:
             yield from end_trial(setup, trial, this, scores)
-        if "worth" in setup.config.details:  # whose uploads moved the model
-            enter_uploads(setup, trial, this)
         yield round_record(setup, trial, this, scores)
 
 

@@ -11,7 +11,6 @@ from amsfl.core.algorithm import NUMBERS
 from amsfl.core.scores import UNBALANCED
 from amsfl.data import Dataset
 from amsfl.engines import task
-from amsfl.engines.contract import RowScorer
 from amsfl.methods import Federation
 from amsfl.planning import Policy, planner
 from amsfl.planning.planner import PlannerContext, planner_context, steps_of
@@ -31,7 +30,6 @@ from amsfl.settings.definitions import RunConfig
 from amsfl.simulation import attackers
 from amsfl.simulation.attackers import Attackers
 from amsfl.simulation.components import (
-    check_ledger,
     check_network,
     client_names,
     federation_of,
@@ -80,7 +78,6 @@ class RunSetup(NamedTuple):
     compares_uploads: bool  # whether the server compares them, not just adds them up
     one_by_one: bool  # whether it, or the record, wants them one by one
     judges: bool  # whether the server may go back to an older model
-    row_scores: RowScorer | None = None  # of models, where a ledger of contributions is kept
 
 
 def goes_by_loss(config: RunConfig, dataset: Dataset) -> bool:
@@ -124,7 +121,6 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     if config.cohort is not None and config.cohort > clients:
         more = "" if names else " or raise --clients"
         raise UserError(f"A cohort of {config.cohort} does not fit {clients} clients; lower --cohort{more}.")
-    check_ledger(config, clients)
     profiles = [clock.profile(each.profile, clients, each.seed, names) for each in configs]
     mechanism = mechanism_of(config, profiles[0])
     federation = federation_of(config, own, mechanism)
@@ -192,11 +188,6 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     conditions = [
         conditions_of(each, profile, names) for each, profile in zip(configs, profiles, strict=True)
     ]
-    row_scores = None
-    if "worth" in config.details:
-        from amsfl.engines.evaluate import holdout_scorer
-
-        row_scores = holdout_scorer(job)
     work = work_of(federation, policy, job.dim, config.batch)
     claimed = cast.claimed(job.shards.weights)
     costs = [
@@ -239,7 +230,6 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         whole_rounds=[each is None and end.waits_for_all for each in conditions],
         learns=planner.learns(method, policy),
         compares_uploads=federation.compares_uploads,
-        one_by_one=federation.compares_uploads or bool({"models", "worth"} & {*config.details.split(",")}),
+        one_by_one=federation.compares_uploads or "models" in config.details,
         judges=method.judges,
-        row_scores=row_scores,
     )

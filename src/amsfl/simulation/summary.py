@@ -1,27 +1,24 @@
 """The end of a run in numbers: summary.json, what a planned run saved against FedAvg with equal steps, what
-one number hides (confusion, AUC, calibration, columns, clients' rows), and the ledger of contributions.
+one number hides (confusion, AUC, calibration, columns, clients' rows).
 
 FedAvg is given as many rounds and as many steps in all: everybody takes the run's mean number of steps in
 every round, and nothing of what the run's own method asks for besides (`extra_seconds` of a round's plan).
 What is neither steps nor that stays as it was. Whether FedAvg would have needed more rounds or fewer, no
 record of another method says.
-The ledger scores by the server's hold-out: nobody trains on it, so to every client they are rows of others.
 """
 
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 
-from amsfl import methods, planning, protocol, worth
-from amsfl.core import Verdict, score
+from amsfl import methods, planning, protocol
 from amsfl.core.records import Json
 from amsfl.core.scores import UNBALANCED, judged_by
 from amsfl.data.dataset import is_own_table
 from amsfl.engines import Task, devices, number_scores
-from amsfl.engines.contract import class_scores, outputs, score_rows
+from amsfl.engines.contract import class_scores, outputs
 from amsfl.engines.models import tensors
 from amsfl.engines.task import Matrix
 from amsfl.portable.evaluation import of_classes, permutation_importance
@@ -31,13 +28,10 @@ from amsfl.record import RoundRecord, Summary
 from amsfl.record.schema import Array
 from amsfl.settings.checks import no_claim
 from amsfl.simulation.components import client_labels, precision
-from amsfl.simulation.plan_round import Round
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
-OWN_ROWS = 256  # of a client that holds none back, at most
-
-
+NORMAL = 1.645  # standard errors on both sides: a 90% interval
 ROWS, COLUMNS = 2000, 300  # of a table at most, for importances: some seconds
 
 
@@ -98,7 +92,6 @@ def summarise(
         score=setup.score.name,
         details=details,
         best=best,
-        worth=ledger_statement(setup, trial, model),
         verdict=_verdict(setup, trial, records),
         wall={
             "seconds": wall,
@@ -142,12 +135,14 @@ def against_fedavg(
         extra = np.asarray(each.plan.get("extra_seconds", pace * bool(each.readings)), float)
         seconds = np.maximum(own - extra - pace * np.asarray(each.steps), 0) + pace * steps
         took.append(float(seconds.sum() if clock == "sum" else seconds.max()))
-    saved = worth.interval(np.array(took) - [each.round_seconds[clock] for each in rounds])
+    saved = np.array(took) - [each.round_seconds[clock] for each in rounds]
+    mean, reach = saved.mean(), NORMAL * saved.std() / len(rounds) ** 0.5
     megabytes = clients * bytes_each / 1e6
     return {
         "steps": steps,  # of everybody in every round
         "seconds": float(sum(took)),
-        "seconds_saved": [len(rounds) * part for part in saved],  # 90% interval by the spread over rounds
+        # 90% interval by the spread over rounds
+        "seconds_saved": [len(rounds) * float(part) for part in (mean, mean - reach, mean + reach)],
         "megabytes": megabytes,
         "megabytes_saved": megabytes - sum(each.bytes_up + each.bytes_down for each in rounds) / 1e6,
     }
@@ -281,49 +276,3 @@ def _errors_by_client(task: Task, logits: Array, order: Array, sizes: list[int])
         (each,) = number_scores(np.zeros(1), *errors, task.unit)
         scores.append({name: each[name] for name in ("r2", "mae")})
     return scores
-
-
-def enter_uploads(setup: RunSetup, trial: TrialState, this: Round) -> None:
-    """After a round: its uploads into the trial's ledger."""
-    index, own, jobs = trial.index, trial.ledger, this.jobs
-    verdict = trial.memory.judge.verdict if setup.judges else Verdict.NONE
-    if own is None:
-        own = worth.open_ledger(setup.task.shards.weights[index], setup.task.dim)
-    own, trial.best_ledger = worth.judged(own, trial.best_ledger, verdict)
-    if verdict in (Verdict.NONE, Verdict.BETTER):  # else the server took nothing of this round
-        # a rule does not say how much each counts
-        counts = np.array(this.counted) if this.counted else setup.weights[index, jobs["client"]]
-        assert this.deltas is not None  # engines keep them where there is a ledger
-        path = jobs["lr"] * jobs["steps"]
-        own = worth.enter(own, jobs["client"], counts, this.deltas, path, trial.step)
-    trial.ledger = own
-
-
-def ledger_statement(setup: RunSetup, trial: TrialState, model: Array) -> Json:
-    """The statement at the end of a trial, for its summary; {} without a ledger."""
-    own = trial.ledger
-    if own is None or setup.row_scores is None or not np.isfinite(model).all():
-        return {}
-    row_scores, first = setup.row_scores, np.asarray(setup.task.start()[trial.index])
-    clients = len(own.weights)
-
-    def scores(members: Array) -> Array:
-        return row_scores(worth.coalition_models(own, model, first, members))  # type: ignore[no-any-return]
-
-    alone = worth.coalition_models(own, model, first, np.eye(clients, dtype=bool))
-    rows = [_own_rows(setup, trial.index, who, np.stack([mine, model])) for who, mine in enumerate(alone)]
-    names = client_labels(setup.configs[trial.index], setup.data, clients)
-    title = score("", setup.data.classes).title
-    return worth.statement(title, names, scores, worth.twins(own), rows)
-
-
-def _own_rows(setup: RunSetup, trial: int, who: int, models: Array) -> Any:
-    """Scores of a client's own rows by models: of those that it holds back, or else those it trains on."""
-    shards = setup.task.shards
-    held, size = int(shards.held[trial, who]), int(shards.size[trial, who])
-    begin = int(shards.start[trial, who]) + (size if held else 0)
-    mine = shards.order[trial, begin : begin + (held or min(size, OWN_ROWS))]
-    x, y = np.asarray(setup.task.x)[mine], np.asarray(setup.task.y)[mine]
-    forward = outputs(setup.task._replace(evals={"own": (x, y)}))
-    predicted = np.stack([forward(np.asarray(each, setup.task.dtype), "own") for each in models])
-    return score_rows(setup.task.classes, predicted, y, y)

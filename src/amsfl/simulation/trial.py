@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from amsfl import clock, protocol, worth
+from amsfl import clock, protocol
 from amsfl.clock.round_end import UNGROUPED, ArrivalGroup, RoundEnd, check_progress, results_taken
 from amsfl.core.records import Array, Json
 from amsfl.engines import Models
@@ -108,19 +108,17 @@ class TrialState:
     stale: int = 0  # scored rounds since then
     local: dict[str, list[float | None]] | None = None  # score of each client's own model, by split
     queue: EventQueue = field(default_factory=EventQueue)
-    ledger: worth.ContributionLedger | None = None  # whose uploads moved the model, where that is kept
-    best_ledger: worth.ContributionLedger | None = None  # the judge's best anchor
 
     def checkpoint(self) -> Checkpoint:
         """All that the next round needs."""
-        arrays = {name: getattr(self, name) for name in VECTORS} | worth.as_arrays(self)
+        arrays = {name: getattr(self, name) for name in VECTORS}
         for version, models in self.queue.models.items():
             arrays |= {f"{OLDER}{version}.{key}": part for key, part in models._asdict().items()}
         if self.best_model is not None:
             arrays[BEST] = self.best_model
         own = {"memory": self.memory.dump(), "queue": self.queue.dump()}
         own |= {"steps": self.steps.tolist(), "begun": self.begun.tolist()}
-        host = vars(self) | own | dict.fromkeys([*worth.FIELDS, "best_model"])
+        host = vars(self) | own | {"best_model": None}
         return Checkpoint(self.round, arrays, {key: each for key, each in host.items() if key not in VECTORS})
 
 
@@ -149,7 +147,7 @@ def load_trial(point: Checkpoint) -> TrialState:
         **{name: np.array(point.arrays[name]) for name in VECTORS},
         **{name: np.array(point.host[name], int) for name in ("steps", "begun")},
     }
-    return TrialState(**point.host | own | worth.from_checkpoint(point))
+    return TrialState(**point.host | own)
 
 
 Invite = Callable[[float], Array]
