@@ -10,9 +10,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
-from ours import JOBS, LR
+from ours import JOBS, LR, rows_of
 
-from amsfl.data import load, partition
+from amsfl.data import partition
 from amsfl.engines import models
 from amsfl.portable.network import LayerSpec, logits
 
@@ -30,7 +30,7 @@ def export(job: str, path: Path) -> None:
     Weights are w0, b0, w1, ... with axes the other way round from torch's: a dense one [inputs, outputs].
     """
     own = JOBS[job]
-    data = load(own.data, seed=0)
+    data = rows_of(own.data)
     parts = partition("dirichlet:0.5", data.y, own.clients, 0)
     order = np.concatenate(parts)
     x, y = data.evals["holdout"]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from amsfl.core import UserError
 from amsfl.data import catalogue, load, named, nslkdd
 from amsfl.data.dataset import split
-from amsfl.data.named import DIAGNOSES, HOSPITALS, LABEL, WHOLE, messy
+from amsfl.data.named import DIAGNOSES, HOSPITALS, messy
 from amsfl.data.nslkdd import CLASSES, FEATURES, KINDS, NOTE, NUMERIC, SHARES, VOCABULARY, generate
 from amsfl.data.read_table import read_table
 
@@ -83,8 +83,7 @@ def test_settings_of_tables_are_refused_elsewhere() -> None:
 def test_catalogue_names_what_load_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setenv("AMSFL_DATA_DIR", str(tmp_path))
     lines = {line[0]: line for line in catalogue()}
-    ours = ["nslkdd", "nslkdd-synth", "digits", "images-synth", "texts-synth"]
-    assert [*lines][:5] == ours and [*lines][-1] == "FILE.csv"
+    assert [*lines][:3] == ["nslkdd", "nslkdd-synth", "digits"] and [*lines][-1] == "FILE.csv"
     assert lines["nslkdd"][3] == f"not in {tmp_path}"
     for name in ("nslkdd-synth", "digits"):
         data = load(name)
@@ -183,12 +182,16 @@ def test_it_is_as_messy_as_it_says() -> None:
     visits, new = (rows_of(files[name]) for name in ("visits.csv", "new-visits.csv"))
     assert files == messy(), "the same bytes each time"
     columns = list(new[0])
-    assert len(visits) == 20_000 and list(visits[0]) == [*columns, LABEL] and columns[:2] == [*WHOLE]
+    assert (
+        len(visits) == 20_000
+        and list(visits[0]) == [*columns, "readmitted"]
+        and columns[:2] == ["visit_id", "hospital"]
+    )
     assert len(columns) == 11
     for name in columns[2:]:
         gaps = sum(not row[name] for row in visits) / len(visits)
         assert 0.035 < gaps < 0.045, name
-    assert Counter(row[LABEL] for row in visits) == {"no": 18_600, "yes": 1_400}
+    assert Counter(row["readmitted"] for row in visits) == {"no": 18_600, "yes": 1_400}
     assert {row["hospital"] for row in visits} == set(HOSPITALS)
     assert len({row["visit_id"] for row in [*visits, *new]}) == len(visits) + len(new)
     assert (

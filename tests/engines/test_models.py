@@ -14,12 +14,11 @@ import amsfl
 from amsfl import portable
 from amsfl.core import UserError
 from amsfl.data import Dataset, load
-from amsfl.data.named import load_images, load_texts
 from amsfl.engines import layers, losses, models
 from amsfl.engines.layers import convolve
 from amsfl.portable.export import export
 from amsfl.portable.model import PortableModel
-from amsfl.portable.network import check_rows, count_operations, logits, shapes
+from amsfl.portable.network import count_operations, logits, shapes
 
 SPECS = {"transformer:16-1-20": 8, "cnn:4": 3 * 6 * 6}
 
@@ -108,15 +107,6 @@ def test_rows_that_are_no_tokens_are_refused() -> None:
         amsfl.run(dataset=data, model=spec, rounds=1)
     with pytest.raises(UserError, match="whole and from 0 up"):
         amsfl.run(data="digits", model=spec, rounds=1)
-
-
-def test_made_up_images_and_texts_are_the_same_every_time() -> None:
-    """The benchmark's rows: a text's words are whole numbers that the usual transformer knows."""
-    for made, shape in ((load_images, (20, 784)), (load_texts, (20, 32))):
-        one, two = made(rows=20), made(rows=20)
-        assert np.array_equal(one.x, two.x) and one.synthetic
-        assert np.concatenate([one.x, one.evals["holdout"][0]]).shape == shape
-    check_rows(models.make("transformer", 32, 4).layers, one.x)
 
 
 MODULES = [block.text for block in blocks(ROOT / "docs/models.md") if "network = Model(" in block.text]

@@ -15,8 +15,6 @@ BY_NAME: dict[str, Callable[[str, float, int], Dataset]] = {  # by what stands b
     "nslkdd": load_nslkdd,
     "nslkdd-synth": load_synth,
     "digits": named.load_digits,
-    "images-synth": named.load_images,
-    "texts-synth": named.load_texts,
     "fashion-mnist": named.load_fashion,
 }
 TEXT_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
@@ -88,14 +86,11 @@ def catalogue() -> list[tuple[str, int | None, str, str]]:
         A line each: name, rows, what it is, where.
     """
     clothes = named.find_fashion()
-    tokens = "rows of 32 made-up tokens, 4 classes, for --model transformer"
     own = "your table: what to predict in a column, perhaps a client column"
     return [
         ("nslkdd", 148_517, "intrusion detection, 122 features, 5 classes", find_location()),
         ("nslkdd-synth", ROWS + TEST_ROWS, "made-up traffic to the same schema", "generated"),
         ("digits", 1_797, "8 x 8 images, 10 classes", "embedded in scikit-learn"),
-        ("images-synth", named.IMAGES, "made-up 28 x 28 images, 10 classes, for --model cnn", "generated"),
-        ("texts-synth", named.TEXTS, tokens, "generated"),
         ("fashion-mnist", 70_000, "28 x 28 images of clothes, 10 classes", clothes),
         ("FILE.csv", None, own, "pass its path"),
     ]
