@@ -91,39 +91,22 @@ def test_a_report_has_the_energy_of_the_run_and_to_the_target(sites, tmp_path: P
     assert "<span>Joules</span>" in page and "<span>Joules to 50%</span>" in page
 
 
-DIM = 64 * 10 + 10  # digits, softmax: weights and biases
 RUN: dict[str, Any] = {"data": "digits", "model": "softmax", "engine": "loop", "clients": 5, "steps": 2}
-RUN |= {"rounds": 6, "details": "", "lr": 0.1}
-READING = 6  # numbers that a client of AMSFL sends beside its upload
+RUN |= {"rounds": 6, "details": "", "lr": 0.1, "seed": 1}
+VECTOR = 4 * (64 * 10 + 10)  # bytes of digits' weights and biases
+READING = 4 * 6  # of what a client of AMSFL sends beside its upload
 
 
-def vectors(name: str) -> tuple[int, int]:
-    return {"fedavg": (1, 1), "scaffold": (2, 2)}[name]
-
-
-UPLOADS = {  # bytes of one vector of 650 numbers
-    "": 4 * DIM,
-    "topk:0.1": 65 * (4 + 4),  # a number and its place
-    "q8": DIM + 4,  # a byte each, and one scale for the one block of 1,024
-    "topk:0.1,q8": 65 * (4 + 1) + 4,
-}
-
-
-@pytest.mark.parametrize("transmit", UPLOADS)
-@pytest.mark.parametrize("method", ["fedavg", "scaffold"])
-def test_of_plain_methods(method: str, transmit: str) -> None:
-    result = amsfl.run(method=method, transmit=transmit, cohort=3, seed=1, **RUN)
-    down, up = vectors(method)
-    for each in result.rounds:
-        assert each.bytes_down == 3 * down * 4 * DIM
-        assert each.bytes_up == 3 * up * UPLOADS[transmit]
-    assert result.summary.bytes_up == 6 * 3 * up * UPLOADS[transmit]
-
-
-@pytest.mark.parametrize("cohort", [5, 2])
-def test_of_amsfl(cohort: int) -> None:
-    """One vector down and one up, whoever was in the round before, and six numbers of a reading."""
-    result = amsfl.run(method="amsfl", cohort=cohort, seed=1, **RUN)
-    for each in result.rounds:
-        assert each.bytes_down == 4 * DIM * cohort
-        assert each.bytes_up == cohort * (4 * DIM + 4 * READING)
+@pytest.mark.parametrize(
+    ("changes", "down", "up"),
+    [
+        ({"method": "fedavg"}, VECTOR, VECTOR),
+        # of each of two vectors a tenth, as a byte and its place, and one scale for the block of 1,024
+        ({"method": "scaffold", "transmit": "topk:0.1,q8"}, 2 * VECTOR, 2 * (65 * (4 + 1) + 4)),
+        ({"method": "amsfl"}, VECTOR, VECTOR + READING),  # whoever was in the round before
+    ],
+)
+def test_bytes_of_a_run(changes: dict[str, Any], down: int, up: int) -> None:
+    result = amsfl.run(cohort=3, **RUN | changes)
+    assert {(each.bytes_down, each.bytes_up) for each in result.rounds} == {(3 * down, 3 * up)}
+    assert result.summary.bytes_up == 6 * 3 * up

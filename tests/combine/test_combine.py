@@ -138,11 +138,10 @@ def test_what_is_not_finite_does_not_count(spec):
     assert np.isnan(ruled(spec, vectors[3:4])).all()
 
 
-@pytest.mark.parametrize("spec", ["clip,krum:1", "cap:0.3,voices,trust:2,trimmed:1"])
-def test_numpy_and_jax_are_one(spec):
+def test_numpy_and_jax_are_one():
     vectors = np.random.default_rng(2).normal(size=(6, 5)).astype(np.float32)
     weights, steps = np.array([1, 2, 3, 1, 2, 1], np.float32) / 10, np.array([1, 2, 3, 4, 5, 6], np.float32)
-    rule = combine.make(spec)
+    rule = combine.make("cap:0.3,clip,voices,trust:2,trimmed:1")
     both = [
         jax.jit(partial(weighed, rule))(*jax.tree.map(jnp.asarray, (rows(vectors), weights, steps))),
         weighed(rule, rows(vectors), weights, steps),
@@ -321,14 +320,6 @@ def test_a_record_says_whom_a_rule_weighed_down_and_the_report_too(tmp_path):
     assert set(counted.index[counted < 1e-6]) >= attackers
 
 
-@pytest.mark.parametrize("engine", ["loop", "jax"])
-def test_links_are_on_record_in_the_order_of_the_chain(engine):
-    """What a client counted is what the last link left it; jax sorts names."""
-    settings = SMALL | {"rounds": 1, "engine": engine, "robust": "median,cap:0.5"}
-    (record,) = amsfl.run(**settings, dataset=own_data()).rounds
-    assert [*record.weighed] == ["claimed", "median", "cap:0.5"]
-
-
 @given(st.lists(st.integers(1, 1000), min_size=5, max_size=40), st.integers(1, 5))
 def test_no_fifth_has_more_than_half_as_many_steps_again(steps, count):
     """Whatever a plan came to, by whatever lies: any k of n clients have at most 1.5 k/n of all steps, and
@@ -336,19 +327,3 @@ def test_no_fifth_has_more_than_half_as_many_steps_again(steps, count):
     believed = plausible_steps(np.array(steps))
     assert np.sort(believed)[-count:].sum() <= 1.5 * count / len(steps) * believed.sum() + 1e-9
     assert (believed >= 1).all() and (believed <= steps).all()
-
-
-def test_colluders_win_no_more_than_their_share():
-    """Rows times 50, seconds over 50, false readings, uploads turned round: two of ten, with the chain."""
-    settings = {
-        "data": "digits",
-        "model": "softmax",
-        "clients": 10,
-        "rounds": 4,
-        "engine": "loop",
-        "batch": 16,
-    }
-    chain = "cap:0.1,clip,voices,trust:2"
-    run = amsfl.run(**settings, attack="colluders:2", robust=chain, partition="iid", progress=False)
-    steps = np.sort(list(run.summary.steps.values()))
-    assert steps[-2:].sum() <= 0.32 * steps.sum()

@@ -75,11 +75,6 @@ def test_a_folder_without_tables_is_called_so(tmp_path: Path) -> None:
             read(str(tmp_path))
 
 
-def test_settings_of_tables_are_refused_elsewhere() -> None:
-    with pytest.raises(UserError, match="--label is for a table, and 'digits' is none"):
-        load("digits", label="y")
-
-
 def test_catalogue_names_what_load_takes(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     monkeypatch.setenv("AMSFL_DATA_DIR", str(tmp_path))
     lines = {line[0]: line for line in catalogue()}

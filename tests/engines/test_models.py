@@ -74,15 +74,6 @@ def test_every_library_has_the_same_logits(spec: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(names["load"]()(torch.from_numpy(x)).numpy(), expected, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_a_transformer_by_its_name(tmp_path: Path) -> None:
-    data, spec = rows("transformer:16-1-20"), "transformer:16-1-20"
-    settings: dict[str, Any] = {"method": "fedavg", "clients": 2, "rounds": 1, "steps": 2, "engine": "loop"}
-    result = amsfl.run(dataset=data, model=spec, out=tmp_path / "run", **settings)
-    x = data.evals["holdout"][0]
-    np.testing.assert_allclose(portable.load(tmp_path / "run", "last").logits(x), result.logits(x), atol=1e-5)
-
-
 def test_sizes_by_name() -> None:
     """By hand: 8192 x 128 tokens, 32 x 128 places, blocks of 12 x 128^2 and their biases and levels."""
     count = lambda model: sum(np.prod(shape) for shape in shapes(model.layers).values())  # noqa: E731

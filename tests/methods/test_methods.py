@@ -225,23 +225,6 @@ def test_functions_run_on_torch_tensors(name):
         np.testing.assert_allclose(ours, theirs.numpy(), rtol=0, atol=1e-14)
 
 
-def test_settings_that_went_are_unknown():
-    for gone in ("polyak", "search", "closing", "cooling"):
-        with pytest.raises(UserError, match=f"no setting {gone!r} .*known: momentum, balance, judge"):
-            make("amsfl", {gone: 0.0})
-
-
-def test_costs_are_declared():
-    """Two vectors each way for SCAFFOLD's control variates, one gradient more for AMSFL's reading."""
-    facts = {name: make(name).facts for name in METHODS.table}
-    assert (facts["scaffold"].vectors_down, facts["scaffold"].vectors_up) == (2, 2)
-    assert facts["amsfl"].extra_gradients == 1 and facts["amsfl"].readings
-    assert facts["fedcsda"].vectors_down == 2
-    assert "reading of the name" in facts["fedcsda"].note
-    assert all(each.title for each in facts.values())
-    assert [each.name for each in facts.values()] == list(METHODS.table)
-
-
 def test_adam_over_scaffold_keeps_both_states():
     """SCAFFOLD's pseudo-code, its mean move given to Algorithm 2 of arXiv 2003.00295; c goes on as ever."""
     clients, lr, rate = random_clients(3, 4, 0), 0.1, 0.2

@@ -189,7 +189,6 @@ def test_a_record_and_back(tmp_path):
     assert RoundRecord.of(disk.unseal_lines(disk.seal(full._asdict()))[0][0]) == full
     for value in ({}, {"a": {"b": {}}}):
         assert disk.unseal(disk.seal(value, 1)) == disk.unseal(disk.seal(value)) == value
-    assert "NaN" not in disk.dumps([float("nan"), float("inf")])
     numbers = __import__("numpy").zeros((2, 3))
     assert (
         checksum_arrays(numbers) != checksum_arrays(numbers.T.copy()) != checksum_arrays(numbers.astype("f4"))

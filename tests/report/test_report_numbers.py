@@ -155,10 +155,3 @@ def test_under_five_trials_there_are_dots_and_no_second_figure():
     assert figures.figure_b(few) is None and figures.figure_b(many) is not None
     for c, boxes in ((few, 0), (many, 2)):
         assert len(figures.figure_a(c)[3].axes[0].patches) == boxes
-
-
-def test_twenty_methods_of_ones_own_have_a_look_each():
-    entries = [entry(f"mine-{k}", [0.3, 0.9 - k / 99], 1) for k in range(20)]
-    c = compare([source(*entries, reference="mine-7")])
-    assert c.reference == "mine-7" and c.place("mine-7") == 0
-    assert sorted(map(c.place, c.methods)) == list(range(20)) and figures.figure_a(c)[3].axes

@@ -164,11 +164,6 @@ def test_runs_and_studies_are_overlaid_and_a_runs_own_summary_is_left_alone(stud
     assert found["target"] == 0.5 and found["reference"] == "amsfl@out"
 
 
-def test_a_folder_without_records_is_a_sentence(tmp_path):
-    done = invoke("report", tmp_path)
-    assert done.exit_code == 2 and "holds no record" in done.output
-
-
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_the_page_is_whole_fits_and_follows_light_and_dark(study, browser, width, mode):

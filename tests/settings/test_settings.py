@@ -2,7 +2,6 @@
 
 import importlib.util
 import inspect
-import warnings
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import amsfl
 from amsfl.cli.app import parameters
 from amsfl.cli.flags import flag
 from amsfl.cli.studies import NOT_OF_STUDIES
-from amsfl.core import Remark, UserError
+from amsfl.core import UserError
 from amsfl.methods import Federation, make
 from amsfl.planning.planner import policy_of
 from amsfl.settings.checks import chosen_round_end, remarks
@@ -92,13 +91,6 @@ def test_bounds_are_said(settings, says):
         make_config(settings)
 
 
-def test_steps_beyond_a_thousand_are_run():
-    """They were cut at 1,000 without a word."""
-    quick = SMALL | {"rounds": 1, "steps": 1_200, "batch": 1, "model": "softmax", "clients": 2}
-    result = amsfl.run(dataset=own_data(), **quick)
-    assert set(result.summary.steps.values()) == {1_200}
-
-
 def remarked(settings):
     config = make_config(settings)
     method = make(config.method, config.options)
@@ -124,15 +116,6 @@ def test_what_has_no_effect_is_said(settings, says):
 def test_ordinary_settings_are_not_remarked_upon():
     for settings in ({}, {"method": "amsfl-steps", "lr": 0.1}, {"target": 0.9, "rounds": 5}, SMALL):
         assert remarked(settings) == []
-
-
-def test_a_remark_is_a_warning_in_python():
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        amsfl.run(dataset=own_data(), **SMALL | {"rounds": 1, "stop_at_target": False})
-    assert [str(w.message) for w in seen if w.category is Remark] == [
-        "Setting 'stop_at_target' has no effect: there is no target."
-    ]
 
 
 def test_an_object_and_a_name_for_it_are_one_too_many():

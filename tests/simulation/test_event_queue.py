@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import amsfl
-from amsfl import clock, methods
+from amsfl import clock
 from amsfl.clock import round_end
 from amsfl.core import Upload, UserError
 from amsfl.engines import Models, Results, Work
@@ -41,12 +41,6 @@ def test_equal_clients_and_a_buffer_of_the_cohort_are_synchronous(seed, cohort, 
     for other in both[1:]:
         np.testing.assert_array_equal(other.params, both[0].params)
         assert other.summary.virtual_seconds_by_clock == both[0].summary.virtual_seconds_by_clock
-
-
-@pytest.mark.slow
-def test_the_same_on_lanes():
-    one, other = (run(engine="jax", precision="float32", round_end=end) for end in ("all", "buffer:5"))
-    np.testing.assert_array_equal(one.params, other.params)
 
 
 def lap(queue, version, end, seconds, now):
@@ -170,12 +164,6 @@ def test_what_stale_work_counts():
 def test_what_makes_no_sense_is_a_sentence(changes, sentence):
     with pytest.raises(UserError, match=sentence):
         run(**changes)
-
-
-def test_methods_say_what_they_do_with_stale_work():
-    for name in methods.METHODS.table:
-        assert methods.make(name).facts.stale in ("change", "model", "refused")
-    assert run(round_end="quorum:2,drop", method="scaffold", profile="wild").summary.rounds == 4
 
 
 def settled(method, deltas, ages, starts, anchor, weights):

@@ -1,20 +1,18 @@
 """The record folder: written as the run goes, readable when killed, continued to the same bits."""
 
 import json
-import signal
 import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
-from federation_small import SMALL, own_data, python
+from federation_small import SMALL, own_data
 from safetensors.numpy import load_file
 
 import amsfl
-from amsfl.core import DiskError, Remark, UserError
+from amsfl.core import Remark, UserError
 from amsfl.data import load
 from amsfl.record import dumps, read_run
-from amsfl.record.run import load_checkpoint
 from amsfl.simulation import make_config
 
 
@@ -148,62 +146,12 @@ def test_what_the_target_took_is_kept_by_a_resumed_run(digits, tmp_path):
     assert [getattr(moved, name) for name in named] == pytest.approx([getattr(fresh, name) for name in named])
 
 
-def test_resuming_what_has_ended_changes_nothing(digits, whole):
-    before = content(whole)
-    result = amsfl.resume(whole, dataset=digits)
-    assert content(whole) == before and len(result.rounds) == 7
-
-
-def test_a_half_written_line_is_passed_over(digits, whole, tmp_path):
-    where = tmp_path / "run"
-    with pytest.raises(Stop):
-        amsfl.run(dataset=digits, out=where, watch=stop_after(5), **STATEFUL)
-    lines = (where / "rounds.jsonl").read_bytes()
-    (where / "rounds.jsonl").write_bytes(lines[:-40])
-    assert [record.round for record in read_run(where).rounds] == [1, 2, 3, 4]
-    amsfl.resume(where, dataset=digits)
-    assert content(where) == content(whole)
-
-
 @pytest.fixture
 def half(digits, tmp_path):
     """A run stopped after round 3, its checkpoint at round 2."""
     with pytest.raises(Stop):
         amsfl.run(dataset=digits, out=tmp_path / "half", watch=stop_after(3), **STATEFUL)
     return tmp_path / "half"
-
-
-def test_damage_is_a_sentence(half, digits):
-    """Each in turn: a line, missing rounds, the checkpoint. Nothing is resumed from any of them."""
-    lines, point = half / "rounds.jsonl", half / "checkpoint.safetensors"
-    good = {path: path.read_bytes() for path in (lines, point)}
-    first, second, *rest = good[lines].split(b"\n")
-    damage = [
-        (lines, b"\n".join([first[:-9], second, *rest]), "should be 2 .line 1: its checksum does not fit"),
-        (lines, b"\n".join([first, first, second, *rest]), "should be 2 .line 2.*is of round 1"),
-        (lines, b"\n".join([second, first, *rest]), "line 1.*is of round 2"),
-        (lines, b"\xff\xfe" + good[lines], "line 1"),
-        (lines, first + b"\n", "has 1 whole rounds, and there should be 2: start again with 'amsfl run"),
-        (lines, b"", "has 0 whole rounds, and there should be 2"),
-        (point, good[point][:-1] + b"\x00", "checkpoint.safetensors' is damaged .* start again with"),
-        (point, good[point][:100], "is damaged .* start again with 'amsfl run --config .* --force'"),
-        (point, good[point].replace(b'"amsfl"', b'"amsfk"'), "is damaged"),
-    ]
-    for path, spoiled, sentence in damage:
-        path.write_bytes(spoiled)
-        with pytest.raises(DiskError, match=sentence):
-            amsfl.resume(half, dataset=digits)
-        path.write_bytes(good[path])
-    amsfl.resume(half, dataset=digits)
-
-
-def test_a_run_is_never_overwritten_without_force(half, digits):
-    before = {path.name: path.read_bytes() for path in half.iterdir()}
-    with pytest.raises(UserError, match="already holds a run; choose another --out, continue it with"):
-        amsfl.run(dataset=digits, out=half, **SMALL)
-    assert {path.name: path.read_bytes() for path in half.iterdir()} == before
-    amsfl.run(dataset=digits, out=half, force=True, **SMALL)
-    assert [record.round for record in read_run(half).rounds] == [1, 2, 3, 4]
 
 
 def test_a_resumed_run_wants_what_it_began_with(half, digits):
@@ -265,39 +213,3 @@ def test_strict_json():
     """Not-a-numbers become null at any depth; everything else stays."""
     value = {"a": [1.5, float("nan"), (float("inf"), "x", None, True)], "b": {"c": -float("inf"), "d": 2}}
     assert json.loads(dumps(value)) == {"a": [1.5, None, [None, "x", None, True]], "b": {"c": None, "d": 2}}
-
-
-LONG = {
-    **{"method": "amsfl", "data": "digits", "model": "softmax", "profile": "wild", "engine": "loop"},
-    **{"clients": 5, "cohort": 4, "rounds": 12, "batch": 16, "checkpoint_every": 3},
-}
-KILLED = f"""
-import os, signal, sys
-import amsfl
-
-def watch(record):
-    if record.round == 7:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-amsfl.run(out=sys.argv[1], watch=watch, **{LONG})
-"""
-
-
-@pytest.mark.slow
-def test_kill_minus_nine_then_resume(tmp_path):
-    """A process that dies by SIGKILL in round 8 of 12, its last checkpoint at round 6: the record is
-    readable, and `amsfl resume` ends with the bits of a run that was left alone."""
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    amsfl.run(out=whole, **LONG)
-    assert python("-c", KILLED, str(killed)).returncode == -signal.SIGKILL
-    assert [record.round for record in read_run(killed).rounds] == list(range(1, 8))
-    assert load_checkpoint(killed).round == 6
-    assert not (killed / "summary.json").exists()
-    done = python("-c", "from amsfl.cli import main; main()", "resume", str(killed), "--json")
-    assert done.returncode == 0, done.stderr
-    assert content(killed) == content(whole)
-    printed, kept = json.loads(done.stdout), json.loads((whole / "summary.json").read_text())
-    for found in (printed, kept):
-        for name in (*SPEED, "files"):  # checksums are in the folder only
-            found.pop(name, None)
-    assert printed == kept

@@ -290,10 +290,3 @@ def test_fedavg_pays_for_nothing_of_amsfl(clock, cohort):
     seconds = [each.summary.virtual_seconds for each in (low, high)]
     share = (verdict["steps"] - 10) / 10
     assert verdict["seconds"] == pytest.approx(seconds[0] + share * (seconds[1] - seconds[0]), rel=1e-6)
-
-
-def test_more_spent_has_an_interval_above_zero():
-    said = sentence(
-        {"steps": 1.0, "seconds": 2.0, "seconds_saved": [-6.8, -8.7, -4.8], "megabytes_saved": 0.0}
-    )
-    assert "6.8 s more spent (4.8 to 8.7)" in said

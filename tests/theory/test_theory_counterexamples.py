@@ -24,14 +24,17 @@ def tug(start, steps, lr, rounds=1):
     return record(p, np.array([start]), np.tile(steps, (rounds, 1)), lr)
 
 
-def stands(trace, where, form, name=None):
+def named(where, form, name):
     (claim,) = [c for c in CLAIMS if c.where == where and c.form == form and name in (None, c.name)]
-    return evaluate([claim], trace)[0].holds
+    return claim
+
+
+def stands(trace, where, form, name=None):
+    return evaluate([named(where, form, name)], trace)[0].holds
 
 
 def sides(trace, where, form, name=None):
-    (claim,) = [c for c in CLAIMS if c.where == where and c.form == form and name in (None, c.name)]
-    lhs, rhs, _ = claim.sides(trace)
+    lhs, rhs, _ = named(where, form, name).sides(trace)
     return float(np.ravel(lhs)[0]), float(np.ravel(rhs)[0])
 
 
