@@ -17,7 +17,6 @@ import tempfile
 import time
 from math import ceil
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
 from jobs import JOBS, accuracy, client_steps, export
@@ -131,19 +130,15 @@ def measured(given: argparse.Namespace, job: str, exported: Path) -> dict[str, d
 
 
 def table(results: dict[str, dict[str, Any]]) -> str:
-    """Fastest first; `ours is faster by` compares the best repetitions, `by medians` the usual ones."""
+    """Fastest first, each by its best repetition."""
     ours = results.get("ours", {}).get("each")
-    lines = ["| | client steps/s | ours is faster by | median | by medians | accuracy | start-up s |"]
-    lines.append("| --- " * 7 + "|")
+    lines = ["| | client steps/s | ours is faster by | accuracy | start-up s |", "| --- " * 5 + "|"]
     for name, result in sorted(results.items(), key=lambda item: -max(item[1]["each"], default=0)):
         title, each = PEERS[name].title, result["each"]
         if not each:
-            lines.append(f"| {title} | does not run: {result['error']} | | | | | |")
+            lines.append(f"| {title} | does not run: {result['error']} | | | |")
             continue
-        ratios = [
-            f"{kind(ours) / kind(each):.3g}" if ours and name != "ours" else "" for kind in (max, median)
-        ]
-        cells = [f"{max(each):,.0f}", ratios[0], f"{median(each):,.0f}", ratios[1]]
+        cells = [f"{max(each):,.0f}", f"{max(ours) / max(each):.3g}" if ours and name != "ours" else ""]
         cells += [f"{result['accuracy']:.3f}", f"{result['startup_seconds']:.1f}"]
         lines.append(f"| {' | '.join([title, *cells])} |")
     return "\n".join(lines)

@@ -265,18 +265,6 @@ def show(folder: Path, levels: Sequence[float] = (), cases: Collection[str] = ()
 # -- running --------------------------------------------------------------------------------------------
 
 
-def stored(case: Case, folder: str) -> Dataset:
-    """A case's rows as a file of its name has them."""
-    held = np.load(Path(folder) / f"{case.name}.npz")
-    sites = {"sites": held["sites"], "site_names": tuple(map(str, held["names"]))} if "sites" in held else {}
-    x, xh = (held[part].astype(np.float32) for part in ("x", "xh"))
-    classes = tuple(map(str, range(int(held["classes"]))))
-    features = tuple(f"x{place}" for place in range(x.shape[1]))
-    return Dataset(
-        case.name, x, held["y"].astype(np.int32), {"holdout": (xh, held["yh"])}, classes, features, **sites
-    )
-
-
 def work(case: Case, who: Sequence[str], given: argparse.Namespace) -> None:
     """All that is missing of one case."""
     data = None
@@ -284,7 +272,7 @@ def work(case: Case, who: Sequence[str], given: argparse.Namespace) -> None:
         path = given.out / f"{case.name}--{name}.json"
         if path.exists() or (name == "fedcompass" and case.cohort):  # it needs all clients under way
             continue
-        data = data or (stored(case, given.data) if given.data else case_data(case, given.nslkdd))
+        data = data or case_data(case, given.nslkdd)
         began = time.perf_counter()
         counts = np.bincount(data.evals["holdout"][1])
         rows = run_case(case, name, data)
@@ -299,7 +287,6 @@ def main() -> None:
     parser.add_argument("--nslkdd", default="nslkdd", help="where its files are: nslkdd:FOLDER")
     parser.add_argument("--levels", default="", help="accuracies to reach, in place of parts of the way")
     parser.add_argument("--who", default=",".join(CONTESTANTS), help="contestants")
-    parser.add_argument("--data", help="a folder of CASE.npz, in place of the suite's own sources")
     parser.add_argument("--out", type=Path, default=Path("results/evidence"))
     parser.add_argument("--tables", type=Path, help="only show what this folder holds")
     parser.add_argument("--processes", type=int, default=1, help="cases side by side, on cores of their own")

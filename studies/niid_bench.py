@@ -17,7 +17,8 @@ from amsfl.engines.models import Model
 FEDAVG = {"method": "fedavg", "lr": 0.01, "client_optimizer": "momentum:0.9,decay:1e-5"}
 BOTH = {"data": "fashion-mnist", "clients": 10, "profile": "uniform", "batch": 64, "details": ""}
 SHAPES = ((5, 5, 1, 6), (5, 5, 6, 16), (256, 120), (120, 84), (84, 10))
-ROUNDS = 50
+ROUNDS, PASSES = 50, 10.0  # of FedAvg, and over a client's rows in a round
+MOST = 2000  # rounds of AMSFL
 
 
 def init(key: jax.Array) -> list[tuple[jax.Array, jax.Array]]:
@@ -56,22 +57,12 @@ def seconds(result: amsfl.Result) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--splits", default="iid,dirichlet:0.5,labels:3,labels:2,labels:1")
-    parser.add_argument("--rounds", type=int, default=ROUNDS, help="of FedAvg")
-    parser.add_argument(
-        "--passes", type=float, default=10.0, help="of FedAvg over a client's rows in a round"
-    )
-    parser.add_argument("--most", type=int, default=2000, help="rounds of AMSFL, at most")
-    parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
     print("| split | FedAvg | AMSFL |\n| --- | --- | --- |")
     for split in given.splits.split(","):
-        shared = BOTH | {
-            "partition": split,
-            "seed": given.seed,
-            "network": Model("lenet", init, apply),
-        }
-        fedavg = amsfl.run(**shared | FEDAVG | {"epochs": given.passes}, rounds=given.rounds)
-        ours = amsfl.run(**shared, method="amsfl", rounds=given.most, seconds=seconds(fedavg))
+        shared = BOTH | {"partition": split, "network": Model("lenet", init, apply)}
+        fedavg = amsfl.run(**shared | FEDAVG | {"epochs": PASSES}, rounds=ROUNDS)
+        ours = amsfl.run(**shared, method="amsfl", rounds=MOST, seconds=seconds(fedavg))
         print(f"| {split} | {best(fedavg)} | {best(ours)} |", flush=True)
 
 

@@ -32,14 +32,7 @@ CONTESTANTS: dict[str, Json] = {
     "AMSFL, epsilon planned": {"method": "amsfl"},
 }
 RATES, ROUNDS = (0.25, 0.5, 1.0), 30
-SITES = {
-    "clients": 5,
-    "batch": 32,
-    "steps": 10,
-    "details": "",
-    "model": "softmax",
-    "partition": "quantity:1",
-}
+SITES = {"clients": 5, "batch": 32, "steps": 10, "details": "", "model": "softmax", "partition": "quantity:1"}
 LOUD = 5.0  # the canary's value in its own feature: its gradient is then cut to the clipping norm at first
 CANARY = {"model": "softmax", "clients": 1, "batch": 32, "lr": 0.5, "partition": "column", "method": "fedavg"}
 CANARY |= {"privacy": "record", "delta": 1e-5, "steps": 2, "rounds": 3, "eval_every": 3, "details": ""}

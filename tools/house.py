@@ -17,7 +17,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parents[1]
 BUDGET = HERE / "tools" / "budget.toml"
-LONG, MANY = 250, 7
+LONG = 250
 TESTS = "processor seconds of the README's test command"
 BESIDE = ("studies", "benchmarks", "tools", "examples")
 RECORDS = ("NamedTuple", "BaseModel", "TypedDict")
@@ -136,32 +136,10 @@ def measured(root: Path, parsed: dict[Path, ast.Module]) -> dict[str, int]:
     }
 
 
-def annotations(tree: ast.Module) -> Iterator[ast.expr]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
-            yield node.annotation
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
-            yield node.returns
-
-
-def many_parameters(tree: ast.Module) -> int:
-    """Functions of seven or more parameters, `self` not counted."""
-    found = 0
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-            found += sum(each.arg not in ("self", "cls") for each in arguments) >= MANY
-    return found
-
-
 def show_readable(parsed: dict[Path, ast.Module]) -> None:
     """What has no limit, but says how readable it is."""
-    every = [ast.unparse(each) for tree in parsed.values() for each in annotations(tree)]
-    loose = sum(bool(re.search(r"\bAny\b", each)) for each in every) / len(every)
     long = sum(len(path.read_text("utf-8").splitlines()) > LONG for path in parsed)
     print(f"{len(twins(parsed)):>8} class names of several classes", *twins(parsed))
-    print(f"{loose:8.1%} annotations with Any")
-    print(f"{sum(map(many_parameters, parsed.values())):>8} functions of {MANY} and more parameters")
     print(f"{long:>8} files over {LONG} lines")
 
 

@@ -40,22 +40,16 @@ class Job(NamedTuple):
         return slice(int(self.offsets[client]), int(self.offsets[client + 1]))
 
 
-class Args(NamedTuple):
-    job: Job
-    path: str
-    model: str
-    repeat: int
-    processes: int  # of plain_pytorch.py
-
-
-def arguments() -> Args:
+def arguments() -> argparse.Namespace:
+    """What was asked for, and the job that lies at `path`."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("job", help="npz exported by run.py")
+    parser.add_argument("path", help="npz exported by run.py")
     parser.add_argument("model", help="npz to write the model after the job's last round to")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=1, help="of plain_pytorch.py")
     given = parser.parse_args()
-    return Args(load(given.job), given.job, given.model, given.repeat, given.processes)
+    given.job = load(given.path)
+    return given
 
 
 def load(path: str) -> Job:
@@ -74,7 +68,7 @@ class Clock:
     best one counts. The model is kept at round number `job.rounds`, so accuracy is that of the plain job.
     """
 
-    def __init__(self, args: Args) -> None:
+    def __init__(self, args: argparse.Namespace) -> None:
         self.args, self.total = args, WARM + args.repeat * args.job.rounds
         self.marks: list[float] = []
         self.startup = 0.0

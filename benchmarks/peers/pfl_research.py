@@ -89,11 +89,7 @@ def main() -> None:
         ),
         backend,
         model,
-        NNTrainHyperParams(
-            local_batch_size=job.batch,
-            local_num_epochs=1,
-            local_learning_rate=job.lr,
-        ),
+        NNTrainHyperParams(local_batch_size=job.batch, local_num_epochs=1, local_learning_rate=job.lr),
         None,
         [Rounds(clock)],
         send_metrics_to_platform=False,

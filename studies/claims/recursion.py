@@ -4,16 +4,7 @@ import numpy as np
 
 from claims.claim import Sides, claim
 from claims.problems import Array, average, norm, spread, total
-from claims.trace import (
-    Trace,
-    drift,
-    errors,
-    grad_bound,
-    mean_steps,
-    pair_steps,
-    reach,
-    tilt,
-)
+from claims.trace import Trace, drift, errors, grad_bound, mean_steps, pair_steps, reach, tilt
 
 
 def _dot(x: Array, y: Array) -> Array:

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from amsfl.core import UserError
 from claims.problems import Array, FederatedProblem, average, norm, spread, total
 
 Steps = NDArray[np.int64]
@@ -44,15 +43,9 @@ def record(
 ) -> Trace:
     """Run one round per leading row of `steps`, from `start`, averaging with the problem's weights."""
     steps = np.asarray(steps)
-    clients = problem.weights.shape[-1]
-    if steps.ndim < 2 or steps.shape[-1] != clients or steps.min() < 1:
-        raise UserError(
-            f"Steps must be rounds x clients, at least one each; got shape {steps.shape} for "
-            f"{clients} clients. For the same steps in 10 rounds: np.tile(steps, (10, 1))."
-        )
     cases = problem.weights.shape[:-1]
     eta = np.broadcast_to(np.asarray(lr, dtype=float), cases)
-    steps = np.broadcast_to(steps, (steps.shape[0], *cases, clients))
+    steps = np.broadcast_to(steps, (steps.shape[0], *problem.weights.shape))
     anchors, points = [np.broadcast_to(start, problem.optimum.shape)], []
     for row in steps:
         points.append(local_steps(problem, anchors[-1], row, eta, int(steps.max())))

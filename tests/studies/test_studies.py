@@ -26,7 +26,7 @@ def test_the_chain_loses_less_than_no_rule(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(robustness, "ROUNDS", 15)
     ends = {}
     for name in ("FedAvg", "FedAvg, chain"):
-        own = robustness.contestants([])[name] | {"engine": "loop", "model": "softmax"}
+        own = robustness.CONTESTANTS[name] | {"engine": "loop", "model": "softmax"}
         rows = [*robustness.trials(load("digits"), own, 3, range(1))]
         ends[name] = [row["accuracy"] for row in rows]
     assert ends["FedAvg, chain"][1] > ends["FedAvg"][1] + 0.05
