@@ -9,8 +9,11 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
-from flwr.app import ConfigRecord, MetricRecord
+from flwr.app import ConfigRecord, Context, MetricRecord, RecordDict
+from flwr.client import mod as old_mods
 from flwr.clientapp import mod
+from flwr.server import LegacyContext, ServerConfig
+from flwr.server.workflow.default_workflows import default_init_params_workflow
 from flwr.serverapp import strategy as flower
 from virtual_grid import PLAIN, VirtualGrid, arrays_of, steps_of, stock_app
 
@@ -222,6 +225,20 @@ def test_what_does_not_compose_says_so_at_construction(name: str) -> None:
     make, word = REFUSED[name]
     with pytest.raises(UserError, match=word):
         make()
+
+
+@pytest.mark.parametrize("name", ["secagg_mod", "secaggplus_mod"])
+def test_secure_aggregation_is_of_the_old_workflows_and_says_so(name: str) -> None:
+    """Under such a mod clients answer to no Strategy of the message API, Flower's own included; and the old
+    workflow takes none."""
+    app = stock_app(pull, mods=[getattr(old_mods, name)])
+    with pytest.raises(UserError, match="old workflows"):
+        start(AMSFL(), app)
+    assert not start(flower.FedAvg(), app, rounds=2).result.arrays
+    context, grid = Context(1, 1, {}, RecordDict(), {}), VirtualGrid(app, 4, at_speeds(1, 1, 1, 1))
+    held = LegacyContext(context, ServerConfig(num_rounds=1), AMSFL())
+    with pytest.raises(UserError, match="old workflows"):
+        default_init_params_workflow(grid, held)
 
 
 def test_where_changes_are_private_nobody_looks_at_single_ones() -> None:

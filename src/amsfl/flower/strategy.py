@@ -42,6 +42,10 @@ KEPT_ARRAYS = ("model", "before", "anchor", "best", "first", "step")
 KEPT_NUMBERS = ("round", "moves", "scale", "overhead", "elapsed", "totals", "epsilon", "run")
 SAID = ("train-seconds", "local-steps", "fading", "held-loss", "output-spread", "epsilon")  # to us
 MOST_METRICS = 1_000  # numbers of a reply besides its arrays
+SECAGG = (  # tried with 1.41 and 1.42: Flower's own FedAvg ends there with no arrays at all
+    "SecAgg+ is of Flower's old workflows, for which no Strategy of its message API is made: take its mod "
+    "out of the ClientApp, and begin by strategy.start(grid, ...) in @app.main()."
+)
 LARGEST = 1e9  # of a number that a node says of its training
 
 
@@ -189,6 +193,8 @@ class AMSFL(Rounds):
         self._prepare(taken)
         failed = [each for each in every if each.has_error()]
         for each in failed:
+            if "secaggplus_configs" in each.error.reason:
+                raise UserError(SECAGG)
             self._refuse(each.metadata.src_node_id, f"failed: {each.error.reason}")
         usable = [*(each.message for each in taken), *failed]
         arrays, metrics = self.strategy.aggregate_train(server_round, usable)
@@ -367,6 +373,10 @@ class AMSFL(Rounds):
         """The metric that says how much a node counts."""
         names = (getattr(each, "weighted_by_key", None) for each in chain(self.strategy))
         return next((name for name in names if name), "num-examples")
+
+    def initialize_parameters(self, **_: Any) -> None:
+        """What Flower's old workflows ask for first."""
+        raise UserError(SECAGG)
 
     def summary(self) -> None:
         plan = f"{self.steps} steps" if self.steps else "planned steps"
