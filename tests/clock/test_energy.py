@@ -11,6 +11,8 @@ import amsfl
 from amsfl import clock
 from amsfl.core import UserError
 from amsfl.report.page import write
+from amsfl.simulation.rounds import spent_by
+from amsfl.simulation.trial import JOB
 
 DATA = own_data(120)
 TABLE = "step_seconds,latency,joules_step,joules_mb,cost_mb\n0.1,0.1,1,5,0.5\n0.2,0.1,4,0,0\n0.1,0.1,2,10,1\n"
@@ -38,10 +40,12 @@ def test_accounts_by_hand(sites):
     told = clock.costs(profile, clock.Overhead(2e6, 1e6, 1.0, 0.5)).accounts
     joules = told["joules"]
     assert joules.per_step.tolist() == [1.5, 6, 3] and (joules.start + joules.upload).tolist() == [16, 4, 32]
-    assert joules.of([0], [4]).tolist() == [22] and joules.of([0], [4], came=False).tolist() == [17]
-    came = {name: each.of([0, 1], [4, 1]).tolist() for name, each in told.items()}
+    jobs = np.zeros(2, JOB)
+    jobs["client"], jobs["steps"] = [0, 1], [4, 1]
+    came = {name: spent_by(each, jobs).tolist() for name, each in told.items()}
     assert came == {"megabytes": [3, 3], "joules": [22, 10], "cost": [1.5, 0]}
-    assert told["megabytes"].of([0], [4], came=False).tolist() == [2]
+    lost = {name: spent_by(each, jobs[:1], came=False).tolist() for name, each in told.items()}
+    assert lost == {"megabytes": [2], "joules": [17], "cost": [1.0]}
     assert not clock.profile("mild", 3).spends and clock.profile("battery", 7).spends["joules_step"].size == 7
 
 

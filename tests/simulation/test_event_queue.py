@@ -17,10 +17,9 @@ from amsfl.engines import Models, Results, Work
 from amsfl.settings.custom import CustomParts
 from amsfl.simulation import make_config
 from amsfl.simulation.components import precision
-from amsfl.simulation.plan_round import Round
 from amsfl.simulation.rounds import begin, begin_round, end_round
 from amsfl.simulation.setup import assemble
-from amsfl.simulation.trial import JOB, EventQueue, next_move
+from amsfl.simulation.trial import JOB, EventQueue, Round, next_move
 
 DATA = own_data(120)
 COMMON = SMALL | {"clock": "makespan", "steps": 3, "clients": 5}

@@ -340,11 +340,6 @@ class Account(NamedTuple):
     start: Floats  # the download, and what is computed besides the steps
     upload: Floats  # what only work that comes in has spent
 
-    def of(self, cohort: Ints, steps: Ints, came: bool = True) -> Floats:
-        """Each of these clients' share."""
-        began = self.per_step[cohort] * np.asarray(steps) + self.start[cohort]
-        return np.asarray(began + self.upload[cohort] if came else began)
-
 
 class Costs(NamedTuple):
     """Seconds of client i for t steps: step_seconds[i] * t + comm_seconds[i]."""

@@ -26,9 +26,8 @@ from amsfl.settings.parse import check_alike, make_config, merge_settings, takes
 from amsfl.simulation import provenance
 from amsfl.simulation.components import precision
 from amsfl.simulation.observers import Watch, observers, stoppable
-from amsfl.simulation.plan_round import decide_now, is_over
 from amsfl.simulation.result import Result, model_files
-from amsfl.simulation.rounds import begin, model_of, together
+from amsfl.simulation.rounds import begin, decide_now, is_over, model_of, together
 from amsfl.simulation.setup import RunSetup, assemble
 from amsfl.simulation.summary import detailed_scores, summarise
 from amsfl.simulation.trial import TrialState, load_trial

@@ -8,23 +8,25 @@ the one that there was when it began. A synchronous round is the case in which t
 
 import time
 from collections.abc import Generator, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from amsfl import clock, protocol, sampling
+from amsfl import protocol, sampling
+from amsfl.clock.profile import Account
 from amsfl.combine.chain import link_names
 from amsfl.core import Reading, Upload, Verdict, score
 from amsfl.core.records import Array, Json, Number
 from amsfl.core.scores import judge_round, worth
 from amsfl.engines import Models, Results, Work
-from amsfl.planning.planner import learn, start
+from amsfl.planning.planner import Decision, decide, learn, start
 from amsfl.record import RoundRecord
-from amsfl.simulation.plan_round import Round, draw_by_chance, plan_round
+from amsfl.simulation.events import DRAWS, aged_uploads, allowance, models_of, next_round
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.summary import ranked
-from amsfl.simulation.trial import TrialState, first_state, still_needed
+from amsfl.simulation.trial import JOB, NOBODY, Round, TrialState, first_state
 
 Scoring = tuple[Array, str]  # models [m, dim] whose scores on a split are asked for
 Asked = Work | Scoring | RoundRecord
@@ -35,7 +37,7 @@ Steps = Generator[Asked, Any, Any]
 def rounds(setup: RunSetup, trial: TrialState) -> Steps:
     """Yield what is to be computed, and every round's record when it is over."""
     while trial.status == "running":
-        this = plan_round(setup, trial)  # who works how much: planning/, and when: clock/, trial.py
+        this = plan_round(setup, trial)  # who works how much: planning/, and when: clock/, events.py
         asked, found = begin_round(setup, trial, this), []
         for work in asked:
             found.append((yield work))  # local steps: engines/
@@ -153,6 +155,84 @@ def end_trial(setup: RunSetup, trial: TrialState, this: Round, scores: dict[str,
             trial.local[split] = [usual.of(each) for each in (yield models, split)]
 
 
+def plan_round(setup: RunSetup, trial: TrialState) -> Round:
+    """The trial's next round; moves the trial to its end, as far as that is known before it is computed."""
+    if setup.whole_rounds[trial.index]:
+        this = _whole_cohort(setup, trial)
+    else:
+        this = next_round(setup, trial, partial(draw_cohort, setup, trial))
+    for name, each in setup.costs[trial.index].accounts.items():
+        wasted = spent_by(each, this.dropped, came=False).sum() if len(this.dropped) else 0.0
+        this.spent[name] = float(spent_by(each, this.jobs).sum() + wasted)
+        trial.spent[name] = trial.spent.get(name, 0.0) + this.spent[name]
+    trial.round += 1
+    trial.seconds = {"sum": trial.seconds["sum"] + this.seconds["sum"], "makespan": this.end}
+    np.add.at(trial.steps, this.jobs["client"], this.jobs["steps"])
+    if is_over(setup, trial):
+        trial.status = "finished"
+    return this
+
+
+def _whole_cohort(setup: RunSetup, trial: TrialState) -> Round:
+    """A cohort that begins from the newest model, and all of it arrives."""
+    decision, cohort = decide_now(setup, trial)
+    jobs = np.zeros(len(cohort), JOB)
+    jobs["client"], jobs["steps"], jobs["lr"] = cohort, decision.steps, decision.lr
+    jobs["number"] = jobs["version"] = trial.round
+    trial.begun[cohort] += decision.steps
+    costs = setup.costs[trial.index]
+    took = costs.step_seconds[cohort] * decision.steps + costs.comm_seconds[cohort]
+    seconds = {"sum": float(took.sum()), "makespan": float(took.max())}
+    end = trial.seconds["makespan"] + seconds["makespan"]
+    return Round(jobs, NOBODY, decision, took, seconds, end, trial.round)
+
+
+def decide_now(setup: RunSetup, trial: TrialState) -> tuple[Decision, Array]:
+    """What it would do now with the cohort that is drawn next, and that cohort."""
+    allowed = allowance(setup, trial) if setup.mechanism else None
+    cohort = draw_cohort(setup, trial, allowed)
+    context, allows = setup.contexts[trial.index], None if allowed is None else allowed[cohort]
+    return decide(context, trial.memory, trial.round, cohort, allows), cohort
+
+
+def spent_by(account: Account, jobs: Array, came: bool = True) -> Array:
+    """What each of these jobs spends: t steps, the download, and the upload where it came in."""
+    who = jobs["client"]
+    begun = account.per_step[who] * jobs["steps"] + account.start[who]
+    return np.asarray(begun + account.upload[who] if came else begun)
+
+
+def is_over(setup: RunSetup, trial: TrialState) -> bool:
+    """Whether rounds, seconds, another limit or spent privacy end a trial here."""
+    seconds, ledger = trial.seconds[setup.configs[trial.index].clock], setup.ledgers[trial.index]
+    now = {"rounds": trial.round, "seconds": seconds, **trial.spent}
+    for what, most in setup.limits[trial.index].items():
+        if now.get(what, 0.0) >= most:
+            return True
+    return setup.mechanism is not None and ledger.exhausted(ledger.units(trial.begun, trial.round))
+
+
+def draw_cohort(setup: RunSetup, trial: TrialState, allowed: Array | None = None) -> Array:
+    """A whole cohort, in order, of those who may take a step: by seed and round alone, so that a resumed run
+    draws the same."""
+    if setup.federation.private_clients is not None:
+        some = draw_by_chance(setup, trial.seed, trial.round)
+        return some if len(some) else np.zeros(1, np.int64)  # one whose work will count nothing
+    pool = np.arange(len(trial.steps)) if allowed is None else np.flatnonzero(allowed > 0)
+    if setup.cohort >= len(pool):
+        return pool
+    rng = np.random.default_rng([trial.seed, trial.round, DRAWS])
+    return np.sort(rng.choice(pool, setup.cohort, replace=False))
+
+
+def draw_by_chance(setup: RunSetup, seed: int, version: int) -> Array:
+    """A cohort that each client joins with the same chance, independently of the others; it may be empty."""
+    assert setup.federation.private_clients is not None
+    rng = np.random.default_rng([seed, version, DRAWS])
+    coins = rng.random(setup.task.shards.size.shape[1])
+    return np.flatnonzero(coins < setup.federation.private_clients.part)[: setup.cohort]
+
+
 def begin_round(setup: RunSetup, trial: TrialState, this: Round) -> list[Work]:
     """What an engine is to compute. Who has two results begins the second round with what it remembers of the
     first: in a further turn."""
@@ -180,15 +260,6 @@ def begin_round(setup: RunSetup, trial: TrialState, this: Round) -> list[Work]:
     return asked
 
 
-def models_of(trial: TrialState, newest: Models, this: Round) -> tuple[Models, Array]:
-    """The models that jobs begin from, and which of them each; keeps those that others still work on."""
-    models = trial.queue.models | {this.version: newest}
-    trial.queue.models = still_needed(trial.queue, models)
-    versions, begin = np.unique(this.jobs["version"], return_inverse=True)
-    chosen = zip(*(models[each] for each in versions.tolist()), strict=True)
-    return Models(*map(np.stack, chosen)), begin
-
-
 def end_round(
     setup: RunSetup, trial: TrialState, this: Round, asked: Sequence[Work], found: Sequence[Results]
 ) -> None:
@@ -214,7 +285,9 @@ def end_round(
     this.reading, sent = reading, list[Upload]()
     if asked[0].shares is None:
         pairs = [
-            pair for each in zip(asked, found, strict=True) for pair in _uploads(setup, trial, this, *each)
+            pair
+            for each in zip(asked, found, strict=True)
+            for pair in aged_uploads(setup, trial, this, *each)
         ]
         pairs = [pairs[place] for place in np.arange(len(pairs))[order]]
         total, sent = None, [each for each, _ in pairs]
@@ -239,18 +312,6 @@ def end_round(
         this.counted = mix.tolist()
     if federation.rule and weighed:
         this.weighed = {name: np.asarray(weighed[name], float) for name in link_names(federation.rule)}
-
-
-def _uploads(
-    setup: RunSetup, trial: TrialState, this: Round, work: Work, results: Results
-) -> Iterator[tuple[Upload, Array]]:
-    """Each by what its age leaves of it, and the model that it began from."""
-    versions = np.unique(this.jobs["version"])
-    for nth, begin in enumerate(work.begin):
-        own, began = Upload(*(part[nth] for part in results.uploads)), work.models.anchor[begin]
-        age = int(this.version - versions[begin])
-        counts, older = setup.task.dtype(setup.end.weight(age)), began if age else None
-        yield protocol.weigh_by_age(setup.federation.method, own, counts, trial.anchor, older), began
 
 
 def _private(setup: RunSetup, trial: TrialState, this: Round) -> tuple[Number, protocol.Draw]:
@@ -284,13 +345,14 @@ def round_record(setup: RunSetup, trial: TrialState, this: Round, scores: dict[s
         timeline |= {"started": jobs["started"].tolist(), "arrived": jobs["arrives"].tolist()}
     explained = this.decision.explain | {"client_seconds": this.took.tolist()}
     if costs.fedavg_seconds is not None and not setup.policy.constant:
-        fedavg = costs.fedavg_seconds[clients] + setup.profiles[index].step_seconds[clients] * steps
-        explained["extra_seconds"] = (clock.client_seconds(costs, clients, steps) - fedavg).tolist()
+        a_round, a_step = costs.comm_seconds - costs.fedavg_seconds, setup.profiles[index].step_seconds
+        extra = a_round[clients] + (costs.step_seconds - a_step)[clients] * steps
+        explained["extra_seconds"] = extra.tolist()
     if setup.judges:
         judge = trial.memory.judge
         explained |= {"held_loss": judge.held_loss, "verdict": Verdict(judge.verdict).name.lower()}
     if "joules" in this.spent:
-        explained["client_joules"] = costs.accounts["joules"].of(clients, steps).tolist()
+        explained["client_joules"] = spent_by(costs.accounts["joules"], jobs).tolist()
     weighed, ledger, counted = this.weighed, setup.ledgers[index], [*this.counted]
     if ages.any() and counted:
         counted = [share * setup.end.weight(age) for share, age in zip(counted, ages.tolist(), strict=True)]

@@ -6,7 +6,7 @@ take; the server moves when enough of them are in (clock/round_end.py). Models p
 follows from steps and speeds alone, so that work may be computed later, and together.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -150,6 +150,27 @@ def load_trial(point: Checkpoint) -> TrialState:
     return TrialState(**point.host | own)
 
 
+@dataclass
+class Round:
+    """One trial's round: what the server moves with, what was decided, what it takes; and what came of it."""
+
+    jobs: Array  # whose results the server takes
+    dropped: Array  # whose it does not wait for, or that failed
+    decision: Decision
+    took: Array  # seconds of each of the jobs
+    seconds: dict[str, float]  # of the round by both clocks; by `sum`, clients' own seconds add up
+    end: float  # when the server moves
+    version: int  # how often it had moved before
+    spent: dict[str, float] = field(default_factory=dict)  # joules, megabytes and cost, lost work included
+    weights: Any = None  # shares of all data and steps of the jobs' clients, in the vectors' own precision
+    steps: Any = None
+    reading: Any = None
+    counted: Sequence[float] = ()  # how much each upload counts; () under a rule that compares uploads
+    weighed: Json = field(default_factory=dict)  # how much each client counts after each link of a rule
+    deltas: Array | None = None  # [cohort, dim] and what they began from, where somebody wants to know
+    began: Array | None = None
+
+
 Invite = Callable[[float], Array]
 
 
@@ -257,12 +278,6 @@ def note_decision(queue: EventQueue, jobs: Array, decision: Decision) -> None:
     queue.reasons[queue.groups] = decision.explain | {"predicted_seconds": decision.predicted_seconds}
     queue.groups += 1
     queue.predicted = float(decision.predicted_seconds)
-
-
-def still_needed(queue: EventQueue, models: dict[int, Models]) -> dict[int, Models]:
-    """Those of these models that work under way, or not yet taken, began from."""
-    versions = {*queue.jobs["version"].tolist(), *queue.arrived["version"].tolist()}
-    return {version: each for version, each in models.items() if version in versions}
 
 
 def next_numbers(queue: EventQueue, clients: Array, version: int) -> Array:
