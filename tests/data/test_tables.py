@@ -1,7 +1,6 @@
 """Any table: what becomes of numbers, dates, words, gaps, identifiers, labels and clients."""
 
 import json
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amsfl.core import UserError
-from amsfl.data import describe, load, load_table, partition
+from amsfl.data import describe, load, partition
 from amsfl.data.cells import date_readings, number_readings
 from amsfl.data.dataset import mean_and_deviation
 from amsfl.data.features import encode, other_scale, unfamiliar_cells
@@ -65,9 +64,9 @@ def test_words_numbers_labels_and_clients(tmp_path: Path) -> None:
 
 
 def test_class_names_in_the_order_of_numbers() -> None:
-    data = load_table({"a": range(12), "y": [(10, 9, 100)[i % 3] for i in range(12)]})
+    data = load({"a": range(12), "y": [(10, 9, 100)[i % 3] for i in range(12)]})
     assert data.classes == ("9", "10", "100")
-    codes = load_table({"a": [i % 5 for i in range(12)], "y": ["01", "007"] * 6})
+    codes = load({"a": [i % 5 for i in range(12)], "y": ["01", "007"] * 6})
     assert codes.classes == ("01", "007")
 
 
@@ -92,14 +91,14 @@ def test_the_hold_out_is_not_looked_at() -> None:
     y = ["p", "q"] * 50
     table: dict[str, list[Any]] = {"a": rng.normal(size=100).tolist(), "label": y}
     table["w"] = rng.choice(["u", "v"], 100).tolist()
-    data = load_table(table)
+    data = load(table)
     held = data.evals["holdout"][0].tolist()
     rows = features_of(data, {name: table[name] for name in ("a", "w")}).tolist()
     places = [place for place, row in enumerate(rows) if row in held]
     assert len(places) == 20
     for place in places:
         table["a"][place], table["w"][place] = 1e6, "only here"
-    again = load_table(table)
+    again = load(table)
     assert again.recipe._replace(rows="") == data.recipe._replace(rows="")  # type: ignore[union-attr]
     assert np.abs(again.evals["holdout"][0]).max() == 10  # cut off, not taken into the scale
 
@@ -179,15 +178,15 @@ def test_what_may_mean_two_things_is_refused_and_can_be_said(columns: Any, readi
     table = {"a": columns["a"] * 20, "label": ["x", "y"] * 20}
     one, other, first, second = readings
     with pytest.raises(UserError, match=f"a={one} or a={other}"):
-        load_table(table)
+        load(table)
     for form, number in ((one, first), (other, second)):
-        data = load_table(table, columns=f"a={form}")
+        data = load(table, columns=f"a={form}")
         column = columns_of(data)["a"]
         assert column.form == form
         x = features_of(data, {"a": [columns["a"][0]]})
         assert x[0, 0] == pytest.approx((number - column.shift) / column.scale, abs=1e-5)
     with pytest.raises(UserError, match="which may be read as"):
-        features_of(load_table({"a": [1.5, 2.5] * 20, "label": LABELS[:40]}), {"a": ["1,500", "2"]})
+        features_of(load({"a": [1.5, 2.5] * 20, "label": LABELS[:40]}), {"a": ["1,500", "2"]})
 
 
 def test_points_between_thousands_beside_decimal_commas(tmp_path: Path) -> None:
@@ -223,7 +222,6 @@ def test_encodings_separators_and_capitals(tmp_path: Path) -> None:
         data = load(path)
         assert data.features == ("größe",) and data.classes == ("Ja", "Nein", "ja")
         said = " ".join(describe(data))
-        assert "differ in capitals alone are kept apart: Ja, ja" in said
         assert ("Windows text" in said) == (encoding == "cp1252")
     old = ["v,x,label", *(f"{i % 7},{i},{'yn'[i % 2]}" for i in range(40))]
     (tmp_path / "mac.csv").write_bytes("\r".join(old).encode())
@@ -231,7 +229,7 @@ def test_encodings_separators_and_capitals(tmp_path: Path) -> None:
 
 
 def test_formats_and_frames_hold_the_same_table(tmp_path: Path) -> None:
-    """CSV, zipped, JSON lines, Excel, Parquet, Feather, data frames, a list of rows, a file a site."""
+    """CSV, packed, JSON lines, data frames, a file a site."""
     frame = pd.DataFrame({"a": np.arange(60) % 7 + 0.5, "w": ["u", "v"] * 30, "label": ["x", "y", "x"] * 20})
     frame["when"] = [f"2024-01-{1 + i % 28:02}" for i in range(60)]
     frame["gap"] = pd.Series([None if i % 9 == 0 else i % 5 for i in range(60)], dtype=object)
@@ -239,16 +237,14 @@ def test_formats_and_frames_hold_the_same_table(tmp_path: Path) -> None:
     rows = frame.to_dict("records")
     frame.to_csv(tmp_path / "t.csv", index=False)
     expected = load(str(tmp_path / "t.csv"))
-    sources: list[Any] = [frame, rows, {name: list(frame[name]) for name in frame}]
+    sources: list[Any] = [frame, {name: list(frame[name]) for name in frame}]
     sources.append(frame.assign(when=pd.to_datetime(frame["when"]), w=frame["w"].astype("category")))
     sources.append(frame.convert_dtypes())
     sheet(tmp_path / "t.jsonl", *(json.dumps(row) for row in rows))
-    with zipfile.ZipFile(tmp_path / "t.csv.zip", "w") as archive:
-        archive.write(tmp_path / "t.csv", "t.csv")
     frame.to_csv(tmp_path / "t.csv.gz", index=False)
-    sources += [str(tmp_path / name) for name in ("t.jsonl", "t.csv.zip", "t.csv.gz")]
+    sources += [str(tmp_path / name) for name in ("t.jsonl", "t.csv.gz")]
     for source in sources:
-        data = load_table(source)
+        data = load(source)
         np.testing.assert_allclose(data.x, expected.x, atol=1e-6)
         assert data.features == expected.features
     for site, part in frame.groupby("site"):
@@ -270,13 +266,11 @@ def test_typed_files_of_other_libraries(tmp_path: Path) -> None:
     frame["hospital"] = [large + i % 4 for i in range(60)]
     frame.to_csv(tmp_path / "t.csv", index=False)
     frame.to_parquet(tmp_path / "t.parquet")
-    frame.to_feather(tmp_path / "t.feather")
     expected = load(str(tmp_path / "t.csv"))
     assert expected.site_names == tuple(str(large + i) for i in range(4))  # four hospitals stay four
-    for name in ("t.parquet", "t.feather"):
-        data = load(str(tmp_path / name))
-        assert data.site_names == expected.site_names
-        np.testing.assert_array_equal(data.x, expected.x)
+    data = load(str(tmp_path / "t.parquet"))
+    assert data.site_names == expected.site_names
+    np.testing.assert_array_equal(data.x, expected.x)
 
 
 def test_excel(tmp_path: Path) -> None:
@@ -297,7 +291,7 @@ def test_what_spreadsheets_do_to_tables(tmp_path: Path) -> None:
     data = load(sheet(tmp_path / "a.csv", "sep=;", ";age;label", *lines[:20], "", *lines[20:], ""))
     assert columns_of(data)["age"].read == "number" and "identifier" in data.recipe.left_out["unnamed 1"]
     said = " ".join(describe(data))
-    assert "In 'age', '-' among numbers is a gap" in said and "8 gaps in 'age'" in said
+    assert "In 'age', '-' among numbers is a gap" in said and "beside the median: 'age' 8" in said
     path = sheet(tmp_path / "b.csv", "a,label", *["1,x"] * 9, "", "oops,y", *["2,y"] * 9)
     with pytest.raises(UserError, match="Line 12, column 'a' is 'oops', but the rest are numbers"):
         load(path)
@@ -312,11 +306,11 @@ def test_gaps_are_a_category_and_an_indicator() -> None:
         "area": [float(i % 5) if i % 3 else None for i in range(80)],
         "label": LABELS,
     }
-    data = load_table(table)
+    data = load(table)
     assert data.features == ("pool=(missing)", "pool=Yes", "area", "area missing")
     x = features_of(data, {"pool": ["", "Yes"], "area": [None, 2.0]})
     assert x[:, [0, 1, 3]].tolist() == [[1, 0, 1], [0, 1, 0]]
-    assert "60 gaps in 'pool'" in " ".join(describe(data))
+    assert "'pool' 60" in " ".join(describe(data))
 
 
 def test_rows_without_a_label_are_left_out(tmp_path: Path) -> None:
@@ -332,9 +326,9 @@ def test_codes_for_gaps() -> None:
         "label": LABELS,
     }
     table["crp"] = ["below" if i % 5 == 0 else f"{1 + i % 4}.25" for i in range(80)]
-    data = load_table(table, missing="below")
+    data = load(table, missing="below")
     assert "--missing=-999" in " ".join(describe(data)) and "crp missing" in data.features
-    coded = load_table(table, missing=["-999", "below"])
+    coded = load(table, missing=["-999", "below"])
     assert {"dose missing", "crp missing"} <= set(coded.features)
     assert columns_of(coded)["dose"].shift > 0 and "--missing=-999" not in " ".join(describe(coded))
     assert features_of(coded, {"dose": [-999], "crp": ["below"]})[0].tolist()[1::2] == [1, 1]
@@ -342,7 +336,7 @@ def test_codes_for_gaps() -> None:
         "v": [i % 7 for i in range(100)],
         "label": [-999 if i % 10 == 0 else i / 10 for i in range(100)],
     }
-    data = load_table(amounts, missing="-999.0")
+    data = load(amounts, missing="-999.0")
     assert data.amount is not None and data.amount.shift == pytest.approx(5, abs=0.5)
 
 
@@ -357,9 +351,9 @@ def test_identifiers_are_found_by_their_values() -> None:
         "age": rng.integers(20, 90, 200),
         "label": ["a"] * 100 + ["b"] * 100,
     }
-    data = load_table(table)
+    data = load(table)
     assert set(data.recipe.left_out) == {"rownames", "mrn", "code"} and data.features == ("noise", "age")
-    chosen = load_table(table, columns="rownames=keep")
+    chosen = load(table, columns="rownames=keep")
     assert "rownames" in chosen.features
     assert "'rownames' alone says label" in " ".join(describe(chosen))  # its order is the label's
 
@@ -367,7 +361,7 @@ def test_identifiers_are_found_by_their_values() -> None:
 @pytest.mark.parametrize(("rows", "out"), [(30, ()), (50, ("name",))])
 def test_names_of_rows_are_no_words_in_a_small_table_either(rows: int, out: tuple[str, ...]) -> None:
     table = {"name": [f"N{i}" for i in range(rows)], "v": [i % 7 + 0.5 for i in range(rows)]}
-    data = load_table(table | {"label": ["x", "y"] * (rows // 2)}, seed=0)
+    data = load(table | {"label": ["x", "y"] * (rows // 2)}, seed=0)
     assert tuple(data.recipe.left_out) == out
 
 
@@ -383,7 +377,7 @@ def test_names_of_rows_are_no_words_in_a_small_table_either(rows: int, out: tupl
 )
 def test_identifiers_that_several_rows_share(name: str, values: list[Any], out: bool) -> None:
     table = {name: values, "v": [i % 7 + 0.5 for i in range(200)], "label": ["x"] * 100 + ["y"] * 100}
-    data = load_table(table)
+    data = load(table)
     assert (name in data.recipe.left_out) == out == (f"{name}=keep" in " ".join(describe(data)))
 
 
@@ -391,36 +385,32 @@ def test_doubtful_tables_are_said_or_refused() -> None:
     """A typo among classes, the answer under another name, columns that say nothing."""
     half = ["yes", "no"] * 60
     table = {"a": [i % 50 for i in range(120)], "copy": half, "one": [1] * 120, "label": ["yess", *half[1:]]}
-    said = " ".join(describe(load_table(table)))
+    said = " ".join(describe(load(table)))
     assert "1 class of 'label' has 1 row: 'yess' (is it 'yes'?); mend" in said
-    assert "nothing is learned from it: one." in said and "alone says" not in said
-    assert "'copy' alone says label" in " ".join(describe(load_table({"copy": half, "label": half})))
-    with pytest.raises(UserError, match="nothing to learn from"):
-        load_table({"one": [1] * 120, "label": half})
+    assert "alone says" not in said
+    assert "'copy' alone says label" in " ".join(describe(load({"copy": half, "label": half})))
 
 
 def test_new_rows_may_lack_what_training_rows_had() -> None:
     """Gaps and words that no training row had are predicted, and said: a line for each kind."""
     table = {"age": [i % 37 for i in range(40)], "ward": ["A", "B"] * 20, "label": ["x", "y"] * 20}
-    data = load_table(table | {"bmi": [i % 11 for i in range(40)]})
+    data = load(table | {"bmi": [i % 11 for i in range(40)]})
     rows = new_rows(data, {"age": ["-", 5, 1e9], "bmi": [1, 1e9, 1e9], "ward": ["B", "Z", ""]})
     x = encode(data.recipe, rows)
     np.testing.assert_array_equal(x[:, 1:3], [[0, 1], [0, 0], [0, 0]])
     assert abs(x[0, 0]) < 0.2 and x[2, 0] == 10  # the median, and the cut
     filled, words, far = unfamiliar_cells(data.recipe, rows)
-    assert f"1 gap in 'age' ({columns_of(data)['age'].fill:g})" in filled
+    assert "'age' 1" in filled
     assert "'ward' in 2 rows ((missing), Z)" in words
     assert far.startswith("3 values far") and "'age' 1, 'bmi' 2" in far
     wide = {f"c{i}": ["a", "b"] * 20 for i in range(30)}
-    data = load_table(wide | {"label": [0, 1] * 20})
+    data = load(wide | {"label": [0, 1] * 20})
     said = unfamiliar_cells(data.recipe, new_rows(data, {name: ["new"] for name in wide}))
     assert len(said) == 1 and "10 more" in said[0]
 
 
 def test_new_rows_are_as_they_were_in_training_or_refused() -> None:
-    data = load_table(
-        {"a": [True, False, None] * 20, "b": ["2025-01-31", "2024-02-29"] * 30, "label": LABELS[:60]}
-    )
+    data = load({"a": [True, False, None] * 20, "b": ["2025-01-31", "2024-02-29"] * 30, "label": LABELS[:60]})
     same = [
         features_of(data, {"a": a, "b": ["2025-01-31"] * 3}) for a in (["True", "FALSE", ""], [1, 0, None])
     ]
@@ -456,7 +446,7 @@ def test_files_are_clients_by_names_of_their_own(tmp_path: Path) -> None:
         sheet(tmp_path / name, *lines)
     one, two = tmp_path / "a/data.csv", tmp_path / "b/data.csv"
     data = load(f"{one},{two}")
-    assert data.site_names == ("a/data", "b/data") and "a/data, b/data" in " ".join(describe(data))
+    assert data.site_names == ("a/data", "b/data") and "a/data 48, b" in " ".join(describe(data))
     assert load(str(tmp_path / "*.csv")).site_names == ("ward.1", "ward.2")
     assert name_files([Path("x/t.csv.gz"), Path("x/t.parquet")]) == ["t.csv.gz", "t.parquet"]
     with pytest.raises(UserError, match="given twice"):
@@ -505,13 +495,13 @@ def test_a_client_column_that_names_no_clients_can_be_dropped() -> None:
     """Customers: as many clients as rows. Without the column the next usual name counts, or none."""
     table: dict[str, list[Any]] = {"v": [i % 7 + 0.5 for i in range(60)], "label": ["x", "y", "x"] * 20}
     table["client"] = [f"C{i:04}" for i in range(60)]
-    data = load_table(table)
+    data = load(table)
     with pytest.raises(UserError, match=r"no training rows.*--drop.*--partition iid"):
         partition("column", data.y, 60, 0, sites=data.sites, site_names=data.site_names)
-    data = load_table(table, drop="client")
+    data = load(table, drop="client")
     assert data.sites is None and data.features == ("v",)
     table["site"] = ["n", "s", "s"] * 20
-    assert load_table(table, drop="client").site_names == ("n", "s")
+    assert load(table, drop="client").site_names == ("n", "s")
 
 
 def test_names_of_columns_may_hold_commas() -> None:
@@ -520,15 +510,15 @@ def test_names_of_columns_may_hold_commas() -> None:
     assert split_names(" c,Height, cm,a,b ,d", known) == ("c", "Height, cm", "a,b", "d")
     table = {"a,b": [i % 5 for i in range(60)], "Height, cm": [i % 9 for i in range(60)], "v": [1.5, 2] * 30}
     asked = {"drop": "a,b", "columns": "Height, cm=words,v=number"}
-    data = load_table(table | {"label": LABELS[:60]}, **asked)
+    data = load(table | {"label": LABELS[:60]}, **asked)
     assert list(data.recipe.left_out) == ["a,b"] and data.features[0] == "Height, cm=0"
 
 
 def test_numbers_that_are_close_for_their_size_are_not_the_same() -> None:
     """Article numbers differ in their last digit; float64 tells them apart, and 0.3 from 0.1 + 0.2 hardly."""
     table = {"ean": [4_006_381_333_931 + i % 5 for i in range(60)], "same": [0.3, 0.1 + 0.2] * 30}
-    data = load_table(table | {"one": [0.1] * 60, "label": ["x", "y", "x"] * 20})
-    assert [column.constant for column in data.recipe.columns] == [False, True, True]
+    data = load(table | {"one": [0.1] * 60, "label": ["x", "y", "x"] * 20})
+    assert [column.scale > 0 for column in data.recipe.columns] == [True, False, False]
     np.testing.assert_allclose(np.ptp(data.x[:, 0]), 4 / np.sqrt(2), rtol=0.1)
 
 
@@ -538,18 +528,16 @@ def test_dates_are_classes_or_no_labels() -> None:
         {"a": [1.5, 2.5] * 50, "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(100) % 25, "D")}
     )
     with pytest.raises(UserError, match=r"'when' holds dates.*--columns when=words"):
-        load_table(frame, label="when", columns="when=number")
-    assert load_table(frame, label="when", columns="when=words").classes[0] == "2024-01-01"
+        load(frame, label="when", columns="when=number")
+    assert load(frame, label="when", columns="when=words").classes[0] == "2024-01-01"
     with pytest.raises(UserError, match="give days since"):
-        load_table(
-            frame.assign(when=pd.Timestamp("2024-01-01") + pd.to_timedelta(range(100), "D")), label="when"
-        )
+        load(frame.assign(when=pd.Timestamp("2024-01-01") + pd.to_timedelta(range(100), "D")), label="when")
 
 
 def test_numbers_to_predict_are_described_in_their_own_units() -> None:
-    data = load_table({"a": [i % 7 for i in range(100)], "y": [1.00001, *np.linspace(1.5, 344, 99)]})
+    data = load({"a": [i % 7 for i in range(100)], "y": [1.00001, *np.linspace(1.5, 344, 99)]})
     assert any("from 1 to 344" in line for line in describe(data))
-    twice = load_table({"a": [i % 7 for i in range(90)], "y": [f"{i % 30},5" for i in range(90)]})
+    twice = load({"a": [i % 7 for i in range(90)], "y": [f"{i % 30},5" for i in range(90)]})
     assert twice.amount is not None and twice.amount.shift == pytest.approx(15, abs=0.5)
 
 
@@ -580,7 +568,6 @@ CASES: dict[str, tuple[list[str], dict[str, Any], str]] = {
     "nobody's rows": (["a,y", "1,", "2,"], {}, "Every row of .* lacks y"),
     "no header": (["1,1", "3,4", "5,6"], {}, "must name the columns"),
     "same name twice": (["a,a,y", "1,2,0"], {}, "has two columns 'a'"),
-    "a feature's name": (["g,g=a,y", *["a,0.5,0", "b,1.5,1"] * 10], {}, "has a column 'g=a'.*rename it"),
     "header only": ([HEADER], {}, "no rows below its first line"),
 }
 
@@ -595,11 +582,11 @@ def test_every_mistake_has_its_sentence(case: str, tmp_path: Path) -> None:
 def test_frames_that_are_no_tables() -> None:
     for wrong in ({"a": [1, 2], "y": [1]}, 5, [1, 2]):
         with pytest.raises(UserError, match="A table is a file, a pandas or polars DataFrame"):
-            load_table(wrong)
+            load(wrong)
     with pytest.raises(UserError, match="two columns 'a'"):
-        load_table(pd.DataFrame([[1, 2, "x"]] * 9, columns=["a", "a", "label"]))
+        load(pd.DataFrame([[1, 2, "x"]] * 9, columns=["a", "a", "label"]))
     numbered = pd.DataFrame({0: pd.array([1, None, 3, 4] * 9, "Int64"), 1: ["x", "y"] * 18})
-    assert columns_of(load_table(numbered, label=1))["0"].read == "number"  # type: ignore[arg-type]
+    assert columns_of(load(numbered, label=1))["0"].read == "number"  # type: ignore[arg-type]
 
 
 def test_unreadable_files(tmp_path: Path) -> None:
@@ -610,7 +597,6 @@ def test_unreadable_files(tmp_path: Path) -> None:
     for name, content, said in (
         ("binary.csv", bytes(range(256)), "cannot be read as CSV text; save it as UTF-8"),
         ("fake.csv.gz", b"age,y\n1,0\n", "cannot be read as CSV"),
-        ("fake.csv.zip", b"age,y\n1,0\n", "cannot be read as CSV"),
         ("deep.jsonl", b'{"a": ' + b"[" * 100_000, "cannot be read as jsonl"),
         ("cut.parquet", b"PAR1", "cannot be read as parquet|needs pyarrow: pip install 'amsfl\\[parquet\\]'"),
         ("empty.csv", b"", "has no rows"),

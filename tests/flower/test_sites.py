@@ -36,7 +36,7 @@ from amsfl.flower.client import FIELDS
 from amsfl.flower.jax_trainer import NAME, JaxTrainer, one_array, program
 from amsfl.flower.site_policy import SiteLedger, SitePolicy, read_policy
 from amsfl.flower.site_policy import gradient as private_gradient
-from amsfl.privacy import Exposure, epsilon, safe_sum, system_random
+from amsfl.privacy import Exposure, epsilon, private_step
 from amsfl.record import read_run, read_sealed
 
 ROWS, SIZE = 40, 3
@@ -67,7 +67,9 @@ class Rows(GradientTrainer):
         Rows.reads += 1
         with np.errstate(all="ignore"):
             each = (x + X[places]).astype(np.float32)
-            return safe_sum.weighted_sum(safe_sum.row_factors(private, safe_sum.norms(each), present), each)
+            return private_step.weighted_sum(
+                private_step.row_factors(private, private_step.norms(each), present), each
+            )
 
     def evaluate(self) -> Any:
         Rows.reads += 1
@@ -345,7 +347,7 @@ def test_noise_is_as_large_as_ordered_and_nobodys_seed() -> None:
     moved *= ours.rows / (3.0 * 0.1)
     assert moved.std() == pytest.approx(1, abs=0.05) and abs(moved.mean()) < 0.07
     assert len({*moved.tolist()}) > 5000
-    drawn = np.concatenate([system_random.chosen(int(sampling.chance(10, 100)), 100) for _ in range(2000)])
+    drawn = np.concatenate([private_step.chosen(int(sampling.chance(10, 100)), 100) for _ in range(2000)])
     assert np.bincount(drawn, minlength=100).mean() == pytest.approx(200, abs=5)
 
 

@@ -12,7 +12,7 @@ from command_line import invoke
 
 import amsfl
 from amsfl.core import Combine, Combined, Remark, UserError, names
-from amsfl.data import describe, load_table
+from amsfl.data import describe, load
 from amsfl.engines.models import Model
 from amsfl.planning import as_plan
 from amsfl.record import read_run
@@ -170,11 +170,11 @@ def test_lists_of_columns_and_a_sweep_over_nothing() -> None:
 
 def test_a_partition_beside_a_site_column_is_said() -> None:
     table = {"a": [i % 7 for i in range(60)], "site": ["n", "s"] * 30, "label": ["x", "y", "y"] * 20}
-    data = load_table(table)
+    data = load(table)
     assert "training rows: n" in " ".join(describe(data))
     assert "--partition iid deals all rows anew" in " ".join(describe(data, "iid"))
     with pytest.raises(UserError, match="did you mean 'site'"):
-        load_table(table, client_column="Site")
+        load(table, client_column="Site")
 
 
 @pytest.mark.parametrize("steps", [[3, -200, 3], [0, 0, 0], [1.5, 2, 2], [np.nan] * 3, [1, 1]])

@@ -16,7 +16,7 @@ import amsfl
 from amsfl import portable, record, sampling
 from amsfl.core import UserError
 from amsfl.core.scores import NUMBERS, check_target, score
-from amsfl.data import describe, load, load_table
+from amsfl.data import describe, load
 from amsfl.data.dataset import Dataset, strata
 from amsfl.engines.models import tensors
 from amsfl.simulation.provenance import base
@@ -50,7 +50,7 @@ def rows(path: Path, held: bool = True) -> tuple[Any, Any]:
 
 def told(table: dict[str, list[Any]], **asked: str) -> Dataset:
     # fractions, so that x is no row number, which would be left out
-    return load_table({"x": [i % 7 + 0.5 for i in range(len(table["y"]))], **table}, label="y", **asked)
+    return load({"x": [i % 7 + 0.5 for i in range(len(table["y"]))], **table}, label="y", **asked)
 
 
 def test_what_a_label_is_taken_for() -> None:

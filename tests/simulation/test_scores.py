@@ -40,12 +40,7 @@ def test_balanced_weights_are_scikit_learns_and_a_row_counts_one_on_average() ->
     expected = compute_class_weight("balanced", classes=np.array([0, 1]), y=y)
     assert class_weights("balanced", y, ("a", "b")) == pytest.approx(tuple(expected))
     assert class_weights("balanced", y, ("a", "b", "never")) == pytest.approx((*expected, 0))
-    given = class_weights("b=3", y, ("a", "b"))
-    assert given == pytest.approx((10 / 12, 30 / 12)) and class_weights("", y, ("a", "b")) is None
-    assert given is not None and np.mean(np.array(given)[y]) == pytest.approx(1)
-    for wrong, why in (("c=3", "no class 'c'"), ("b", "NAME=NUMBER"), ("b=0", "above 0"), ("b=x", "above 0")):
-        with pytest.raises(UserError, match=why):
-            class_weights(wrong, y, ("a", "b"))
+    assert class_weights("", y, ("a", "b")) is None
     with pytest.raises(UserError, match="numbers are predicted"):
         class_weights("balanced", np.zeros(3, np.float32), ())
 
@@ -134,9 +129,9 @@ def test_a_run_tells_every_class_and_client(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("without_figures")
 def test_auc_and_other_scores_are_targets_too(tmp_path: Path) -> None:
-    """By scikit-learn's numbers at every evaluation, only where a run goes by them; as others spell them."""
+    """By scikit-learn's numbers at every evaluation, only where a run goes by them."""
     data, settings = unbalanced(classes=("no", "yes")), SMALL | {"rounds": 30, "engine": "loop"}
-    found = amsfl.run(dataset=data, out=tmp_path / "run", **settings | {"target": "roc_auc=0.7"})
+    found = amsfl.run(dataset=data, out=tmp_path / "run", **settings | {"target": "auc=0.7"})
     assert found.summary.score == "auc" and found.summary.rounds_to_target == len(found.rounds) < 30
     assert all(r.metrics["holdout"]["macro_auc"] < 0.7 for r in found.rounds[:-1])
     x, y = data.evals["holdout"]
@@ -144,12 +139,12 @@ def test_auc_and_other_scores_are_targets_too(tmp_path: Path) -> None:
     assert found.rounds[-1].metrics["holdout"]["macro_auc"] == pytest.approx(expected) == found.score
     page = write([tmp_path / "run"], tmp_path / "report").read_text(encoding="utf-8")
     assert "AUC 0.7" in page and "0.500" in page  # the target, and what a constant scores
-    other = amsfl.run(dataset=data, **settings | {"score": "balanced_accuracy", "rounds": 2})
+    other = amsfl.run(dataset=data, **settings | {"score": "recall", "rounds": 2})
     assert other.score == pytest.approx(np.mean(other.summary.metrics["holdout"]["recall"]))
     assert "macro_auc" not in other.summary.metrics["holdout"] and "holdout_recall" in other.to_frame()
     least = amsfl.run(dataset=data, **settings | {"target": "loss=0.4"})
     assert least.summary.rounds_to_target and least.score <= 0.4 < least.rounds[0].metrics["holdout"]["loss"]
-    for wrong, why in (("ece=0.1", "ece is no score to go by"), ("auc:jes=0.9", "no class 'jes'")):
+    for wrong, why in (("ece=0.1", "unknown score 'ece'"), ("auc:jes=0.9", "no class 'jes'")):
         with pytest.raises(UserError, match=why):
             amsfl.run(dataset=data, **settings | {"target": wrong})
     with pytest.raises(UserError, match="lies between 0 and 1; for 90% write"):

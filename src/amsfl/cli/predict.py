@@ -157,7 +157,7 @@ def _columns_to_repeat(rows: Path, keep: str) -> dict[str, list[str]]:
     from amsfl.data.read_table import read_table
     from amsfl.data.recipe import split_names
 
-    words = read_table(str(rows), lambda names: names).frame
+    words = read_table(str(rows), lambda names: dict.fromkeys(names, "words")).frame
     names = split_names(keep, words.columns)
     for name in names:
         if name not in words:

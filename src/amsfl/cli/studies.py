@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SHOWN = ("score", "status", "rounds", "virtual_seconds", "seconds_to_target")  # of a sweep; the file has all
 LINES = 40
-WITH_COMMAS = ("class_weights", "columns", "drop", "missing", "robust", "transmit")  # in one value
+WITH_COMMAS = ("columns", "drop", "missing", "robust", "transmit")  # in one value
 # a study has several methods, each with its options; the rest it sets for all, or has no use for
 NOT_OF_STUDIES = (
     "method",

@@ -83,7 +83,8 @@ NUMBERS = {
 }
 ANY = {"loss": Score("loss", "loss", "loss", "Loss", larger=False, most=math.inf)}  # whatever is predicted
 LESS = ("loss", "mse", "rmse", "mae")  # scores of which less is better
-KNOWN = (*CLASSES, *RARER, *(f"{name}:CLASS" for name in BY_CLASS), *NUMBERS, *ANY)
+NAMED = CLASSES | RARER | NUMBERS | ANY
+KNOWN = (*NAMED, *(f"{name}:CLASS" for name in BY_CLASS))
 
 
 def score(name: str, classes: Sequence[str]) -> Score:
@@ -135,15 +136,14 @@ def describe_scores(scores: JsonMapping) -> str:
 
 def recorded_score(name: str, classes: Sequence[str] = ()) -> Score:
     """The score that a record names; it was checked when the record was written."""
-    return (CLASSES | RARER | NUMBERS | ANY).get(name) or score(name, classes)
+    return NAMED.get(name) or score(name, classes)
 
 
 def shown_score(name: str, scores: JsonMapping) -> Score | None:
     """The score to show of a round: the named one, else the first that it has."""
-    scores_by_name = CLASSES | RARER | NUMBERS | ANY
     if name:
-        return scores_by_name.get(name)
-    return next((scores_by_name[key] for key in ("accuracy", "r2") if key in scores), None)
+        return NAMED.get(name)
+    return next((NAMED[key] for key in ("accuracy", "r2") if key in scores), None)
 
 
 class BestRoundState(Protocol):
@@ -167,11 +167,8 @@ def judged_by(scores: JsonMapping, score: Score | None, by_loss: bool = False) -
 
 def worth(scores: JsonMapping, score: Score | None, by_loss: bool = False) -> float | None:
     """What rounds are compared by, more is better; None where this round has none."""
-    if score is not None and not by_loss:
-        value, larger = score.of(scores), score.larger
-    else:
-        name, larger = judged_by(scores, score, by_loss)
-        value = scores.get(name)
+    name, larger = judged_by(scores, score, by_loss)
+    value = scores.get(name) if score is None or by_loss else score.of(scores)
     if not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value if larger else -value)
@@ -188,38 +185,12 @@ def judge_round(stand: BestRoundState, score: float | None, stop_after: int) -> 
     return bool(stop_after) and stand.stale >= stop_after
 
 
-SPELLED = {  # as others call them
-    "acc": "accuracy",
-    "auroc": "auc",
-    "roc_auc": "auc",
-    "macro_auc": "auc",
-    "balanced_accuracy": "recall",
-    "macro_recall": "recall",
-    "macro_precision": "precision",
-    "macro_f1": "f1",
-    "f1_macro": "f1",
-    "r²": "r2",
-    "log_loss": "loss",
-    "logloss": "loss",
-    "cross_entropy": "loss",
-}
-ENDS = {  # names that are no scores to stop at, and why
-    "ece": "saying the commonest class with its share is calibrated and worth nothing; summary.json and the "
-    "report have it at the end of every run",
-    "mse": "rmse is the same in the label's own units",
-    "mape": "it does not exist for numbers at 0; take mae",
-}
-
-
 def check_name(name: str) -> str:
-    """The name that a score has here; a UserError if there is none of that name."""
+    """The name of a score; a UserError if there is none of that name."""
     kind, sign, of_class = name.partition(":")
-    kind = SPELLED.get(kind.lower(), kind)
-    if kind in ENDS:
-        raise UserError(f"{kind} is no score to go by: {ENDS[kind]}")
-    if not (kind in BY_CLASS and of_class if sign else kind in ("", *CLASSES, *RARER, *NUMBERS, *ANY)):
+    if not (kind in BY_CLASS and of_class if sign else kind in ("", *NAMED)):
         raise UserError(f"unknown score {name!r}{nearest(kind, KNOWN)}")
-    return kind + sign + of_class
+    return name
 
 
 def check_target(name: str, target: float) -> float:
@@ -231,9 +202,7 @@ def check_target(name: str, target: float) -> float:
         return target
     if target > 1:
         percent = f"; for {target:g}% write {target / 100:g}" if target <= 100 else ""
-        score = what or (CLASSES | RARER).get(name) or BY_CLASS.get(name.partition(":")[0])
-        which = score.title if score else "accuracy or R²"
-        raise UserError(f"a target of {which} lies between 0 and 1{percent}")
+        raise UserError(f"a target of {name or 'accuracy or R²'} lies between 0 and 1{percent}")
     return target
 
 

@@ -61,11 +61,8 @@ def read_cells(
     it read, `form`: that its training rows had, `comma`: its file has decimal commas beyond doubt.
     """
     typed = pd.api.types
-    if asked not in ("date", "day-first", "month-first"):
-        if typed.is_numeric_dtype(cells.dtype):
-            return "number", _finite(cells, cells.to_numpy(float, na_value=np.nan), missing), "", ()
-        if typed.is_timedelta64_dtype(cells.dtype):
-            return "number", cells.dt.total_seconds().to_numpy(float) / DAY, "", ()
+    if asked not in ("date", "day-first", "month-first") and typed.is_numeric_dtype(cells.dtype):
+        return "number", _finite(cells, cells.to_numpy(float, na_value=np.nan), missing), "", ()
     if typed.is_datetime64_any_dtype(cells.dtype):
         plain = cells if cells.dt.tz is None else cells.dt.tz_convert("UTC").dt.tz_localize(None)
         return "date", (plain - pd.Timestamp(0)).dt.total_seconds().to_numpy(float) / DAY, "", ()
@@ -161,6 +158,8 @@ def date_readings(words: Sequence[str]) -> dict[str, Floats]:
 
 def _days(word: str, form: str) -> float:
     text = word.replace("/", "-")
+    if form == "year-first" and not word[:4].isdigit():  # sooner known than refused below
+        return np.nan
     if form != "year-first":
         parts = DAY_MONTH.fullmatch(word)
         if parts is None or (parts[2] == "." and form == "month-first"):
@@ -173,11 +172,6 @@ def _days(word: str, form: str) -> float:
     except ValueError:
         return np.nan
     return ((when if when.tzinfo else when.replace(tzinfo=UTC)) - EPOCH).total_seconds() / DAY
-
-
-def format_date(days: float) -> str:
-    """The date of so many days; without the hour where it is midnight."""
-    return datetime.fromtimestamp(round(days * DAY), UTC).strftime("%Y-%m-%d %H:%M").removesuffix(" 00:00")
 
 
 def code_numbers(missing: Sequence[str]) -> list[float]:

@@ -1,13 +1,13 @@
 """The one record every data source ends in: its split, scales of labels, and what it is taken for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import ceil, log10
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from amsfl.core import UserError, listed, nearest
+from amsfl.core import UserError, listed
 from amsfl.data.recipe import NAMED, Recipe, plural
 
 FloatArray = npt.NDArray[np.float32]
@@ -16,20 +16,10 @@ Mask = npt.NDArray[np.bool_]
 Labels = npt.NDArray[Any]  # class numbers, or standardised numbers
 Split = tuple[FloatArray, Labels]
 STRATA = 10  # parts of a number's range, equal in rows: what classes are to labels
-LARGEST = 1e100  # of a label
 FLAT = 1e-12  # of the largest value: a deviation below it is rounding
 
 
-class DataFrame(Protocol):
-    """What pandas' and polars' data frames have in common."""
-
-    @property
-    def columns(self) -> Any: ...
-
-    def __getitem__(self, key: Any, /) -> Any: ...
-
-
-Frame = DataFrame | Mapping[str, Any]
+Frame = Any  # a pandas or polars data frame, or a dict of columns
 
 
 class LabelScale(NamedTuple):
@@ -118,10 +108,6 @@ def label_scale(values: Labels) -> LabelScale:
     """Mean and deviation of the training rows' values; a constant keeps its unit."""
     mean, deviation = mean_and_deviation(np.asarray(values, np.float64))
     largest = float(np.abs(values).max(initial=0.0))
-    if not largest < LARGEST:
-        raise UserError(
-            f"A label is {largest:g}, and errors are squared: give labels below {LARGEST:g}, in another unit."
-        )
     return LabelScale(mean, deviation if deviation > FLAT * largest else 1.0)
 
 
@@ -130,43 +116,16 @@ def standardise(values: Labels, scale: LabelScale) -> Labels:
     return (np.asarray(values, np.float64) / scale.scale - scale.shift / scale.scale).astype(np.float32)
 
 
-def class_weights(text: str, y: IntArray, classes: Sequence[str]) -> tuple[float, ...] | None:
-    """`balanced` or `NAME=NUMBER,...`, scaled so that a training row counts 1 on average; None for ''.
-
-    Balanced: n / (classes that are there x rows of the class), from the counts of all sites together. A class
-    that a site does not have has its weight all the same; who is not named keeps 1.
-    """
-    if not text:
+def class_weights(asked: str, y: IntArray, classes: Sequence[str]) -> tuple[float, ...] | None:
+    """`balanced`: n / (classes that are there x rows of the class), from the counts of all sites together, so
+    that a training row counts 1 on average; None for ''."""
+    if not asked:
         return None
     if not classes:
-        raise UserError(
-            f"Class weights {text!r} are of classes, and here numbers are predicted; leave them out."
-        )
+        raise UserError("Class weights are of classes, and here numbers are predicted; leave them out.")
     counts = np.bincount(y, minlength=len(classes))
-    if text == "balanced":
-        present = counts > 0
-        weights = np.where(present, len(y) / (present.sum() * np.maximum(counts, 1)), 0.0)
-    else:
-        named = _parse_weights(text, classes)
-        weights = np.array([named.get(name, 1.0) for name in classes])
-    return tuple((weights * len(y) / (weights @ counts)).tolist())
-
-
-def _parse_weights(text: str, classes: Sequence[str]) -> dict[str, float]:
-    weights = {}
-    for pair in text.split(","):
-        name, sign, number = (part.strip() for part in pair.rpartition("="))
-        try:
-            weights[name] = float(number)
-        except ValueError:
-            sign = ""
-        if not sign or not 0 < weights[name] < np.inf:
-            raise UserError(
-                f"Class weights {pair!r}: write balanced, or NAME=NUMBER with commas, above 0: yes=5,no=1."
-            )
-        if name not in classes:
-            raise UserError(f"There is no class {name!r} to weigh{nearest(name, classes)}.")
-    return weights
+    weights = len(y) / ((counts > 0).sum() * np.maximum(counts, 1))
+    return tuple(np.where(counts > 0, weights, 0.0).tolist())
 
 
 def describe(data: Dataset, partition: str = "auto") -> list[str]:

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 
 from amsfl.core import UserError, listed
-from amsfl.data.cells import Floats, format_date
+from amsfl.data.cells import Floats
 from amsfl.data.dataset import FloatArray, IntArray, mean_and_deviation
 from amsfl.data.read_table import RawTable
-from amsfl.data.recipe import FORMS, GAP, NAMED, ColumnRecipe, Recipe, plural, whole
+from amsfl.data.recipe import FORMS, GAP, ColumnRecipe, Recipe, plural, whole
 
 MOST_WORDS = 64  # of a column, the commonest: each gets a feature
 ROUNDING = 16 * np.finfo(np.float64).eps  # of the largest value: sums of equal values may differ by it
@@ -51,7 +51,7 @@ def fit(table: RawTable, label: str, client: str, rows: IntArray, asked: Mapping
             remarks += _ask_codes(name, cells) if column.read == "number" else []
         else:
             counts = cells.fillna(GAP).value_counts()
-            words = sorted(counts.index, key=lambda word: (-counts[word], word))
+            words = [word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))]
             if how != "words" and cells.nunique() > MOST_WORDS:
                 words = words[:MOST_WORDS]
                 remarks.append(
@@ -60,15 +60,11 @@ def fit(table: RawTable, label: str, client: str, rows: IntArray, asked: Mapping
                 )
             column = column._replace(words=tuple(sorted(words)))
         columns.append(column)
-        gaps += _describe_gaps(column, int(table.frame[name].isna().sum()))
-    same = [column.name for column in columns if column.constant]
-    if same:
-        remarks.append(
-            f"The same in all training rows, so nothing is learned from it: {listed(same, NAMED)}."
-        )
+        count = int(table.frame[name].isna().sum())
+        gaps += [f"{name!r} {count:,}"] if count else []
     if gaps:
         remarks.append(
-            f"Gaps are a category of their own, of numbers a feature beside the median: {', '.join(gaps)}."
+            f"Gaps are a category of their own, of numbers a feature beside the median: {listed(gaps, SAID)}."
         )
     return Recipe(tuple(columns), label, client, left_out=left_out, remarks=tuple(remarks))
 
@@ -115,18 +111,6 @@ def _standardised(column: ColumnRecipe, values: Floats) -> ColumnRecipe:
         low=-FAR,
         high=FAR,
     )
-
-
-def _describe_gaps(column: ColumnRecipe, count: int) -> list[str]:
-    shown = f"median {_shown_fill(column)}" if column.numeric else f"as {GAP}"
-    return [f"{plural(count, 'gap')} in {column.name!r} ({shown})"] if count else []
-
-
-def _shown_fill(column: ColumnRecipe) -> str:
-    value = column.fill or 0.0
-    if column.read == "date":
-        return format_date(value)
-    return "0" if abs(value) < 1e-9 * column.scale else f"{value:.6g}"
 
 
 def _ask_codes(name: str, cells: pd.Series) -> list[str]:
@@ -250,7 +234,7 @@ def unfamiliar_cells(recipe: Recipe, table: RawTable) -> list[str]:
             values = column_numbers(column, table)
             gaps = int(np.isnan(values).sum())
             if gaps and not column.indicator:
-                filled.append(f"{plural(gaps, 'gap')} in {column.name!r} ({_shown_fill(column)})")
+                filled.append(f"{column.name!r} {gaps:,}")
             if column.scale and column.low is not None and column.high is not None:
                 away = scaled(column._replace(low=None, high=None), values[~np.isnan(values)])
                 far[column.name] = int(((away < column.low) | (away > column.high)).sum())
@@ -259,7 +243,11 @@ def unfamiliar_cells(recipe: Recipe, table: RawTable) -> list[str]:
             if words:
                 rows = plural(int((places < 0).sum()), "row")
                 strange.append(f"{column.name!r} in {rows} ({listed(words, SHOWN)})")
-    lines = [f"Filled, since no training row had gaps there: {listed(filled, SAID)}."] if filled else []
+    lines = (
+        [f"Gaps filled by the median, since no training row had any there: {listed(filled, SAID)}."]
+        if filled
+        else []
+    )
     if strange:
         lines.append(f"Words that no training row had say nothing: {listed(strange, SAID)}.")
     named = [f"{name!r} {count:,}" for name, count in far.items() if count]

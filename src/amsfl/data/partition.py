@@ -4,6 +4,7 @@ All schemes give every row to exactly one client and leave none empty; the same 
 partition. Everything is an array operation over rows or over clients, never over both.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -66,7 +67,7 @@ def partition(
             f"{clients} clients cannot share {len(y)} training rows; use at most {len(y)} clients."
         )
     wanted, number = _shares(shares, clients), _number(name, argument)
-    owner = SCHEMES[name](strata(y), wanted, number, random_stream(seed, "partition"))
+    owner = SCHEMES[name][0](strata(y), wanted, number, random_stream(seed, "partition"))
     return _groups(_repaired(owner, clients, random_stream(seed, "repair")), clients)
 
 
@@ -122,20 +123,20 @@ def _labels(y: IntArray, shares: Shares, per_client: float, rng: Rng) -> IntArra
     return owner
 
 
-SCHEMES: dict[str, Callable[[IntArray, Shares, float, Rng], IntArray]] = {
-    "iid": _iid,
-    "dirichlet": _dirichlet,
-    "shards": _shards,
-    "labels": _labels,
-    "quantity": _quantity,
+Scheme = Callable[[IntArray, Shares, float, Rng], IntArray]
+SCHEMES: dict[str, tuple[Scheme, str, float, float, str]] = {  # how; the number: what, from, to, for example
+    "iid": (_iid, "", 0, 0, ""),
+    "dirichlet": (_dirichlet, "concentration", 1e-4, 1e6, "0.5"),
+    "shards": (_shards, "whole number of shards a client", 1, 1e9, "2"),
+    "labels": (_labels, "whole number of classes a client", 1, 1e9, "2"),
+    "quantity": (_quantity, "concentration", 1e-4, 1e6, "1"),
 }
-EXAMPLES = {"dirichlet": "0.5", "shards": "2", "labels": "2", "quantity": "1"}
-COUNTED = {"shards": "shards", "labels": "classes"}  # whose number is whole
 
 
 def _number(name: str, argument: str) -> float:
     """The number after the colon, checked; iid has none."""
-    if name == "iid":
+    _, what, low, high, example = SCHEMES[name]
+    if not what:
         if argument:
             raise UserError(f"The iid partition takes no number; write 'iid', not 'iid:{argument}'.")
         return 0.0
@@ -143,14 +144,11 @@ def _number(name: str, argument: str) -> float:
         value = float(argument)
     except ValueError:
         value = float("nan")
-    what, low, high = "concentration", 1e-4, 1e6
-    if name in COUNTED:
-        what, low, high = f"whole number of {COUNTED[name]} a client", 1, 1e9
-    if not low <= value <= high or (name in COUNTED and value != int(value)):
+    if not low <= value <= high or (what.startswith("whole") and value != int(value)):
         actual = f"got {argument!r}" if argument else "it has none"
         raise UserError(
             f"Partition {name!r} needs a {what} from {low:g} to {high:g} after the colon, {actual}; try "
-            f"'{name}:{EXAMPLES[name]}'."
+            f"'{name}:{example}'."
         )
     return value
 
@@ -183,10 +181,8 @@ def _repaired(owner: IntArray, clients: int, rng: Rng) -> IntArray:
     wanted = int(need.sum())
     if wanted == 0:
         return owner
-    low, high = 0, int(counts.max())  # cutting to `low` frees enough rows, to `high` none
-    while high - low > 1:
-        level = (low + high) // 2
-        low, high = (level, high) if np.maximum(counts - level, 0).sum() >= wanted else (low, level)
+    levels = range(1, int(counts.max()) + 1)  # cutting to the last that frees enough rows
+    low = bisect_left(levels, True, key=lambda level: np.maximum(counts - level, 0).sum() < wanted)
     give = np.maximum(counts - low, 0)
     spare = np.flatnonzero(give)[: int(give.sum()) - wanted]
     give[spare] -= 1

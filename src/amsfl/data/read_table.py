@@ -10,8 +10,8 @@ import io
 import json
 import re
 import warnings
-import zipfile
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,20 +53,18 @@ class RawTable(NamedTuple):
         return "text" if is_text else "date" if column in self.dates else "number"
 
 
-Texts = Callable[[Sequence[str]], Collection[str]]  # which of these columns stay words
-Asked = Callable[[Sequence[str]], Mapping[str, str]]  # how the user wants some of these read
+Asked = Callable[[Sequence[str]], Mapping[str, str]]  # how some of these columns are to be read
 
 
 def read_rows(source: Any, recipe: Recipe) -> RawTable:
     """Rows are read as the training rows were; further columns stay words."""
     numeric = {column.name for column in recipe.columns if column.numeric}
     forms = {column.name: column.form for column in recipe.columns}
-    return read_table(source, lambda names: {*names} - numeric, forms=forms, missing=recipe.missing)
+    return read_table(source, lambda names: dict.fromkeys({*names} - numeric, "words"), forms, recipe.missing)
 
 
 def read_table(
     source: Any,
-    texts: Texts = lambda names: (),
     asked: Asked = lambda names: {},
     forms: Mapping[str, str] = {},
     missing: Sequence[str] = (),
@@ -77,11 +75,10 @@ def read_table(
 
     def typed(name: str, frame: pd.DataFrame, comma: bool = False, remarks: Sequence[str] = ()) -> RawTable:
         """Every column as what it holds."""
-        names = list(frame)
-        words, how = texts(names), asked(names)
+        how = asked(list(frame))
         columns, dates, found, said = {}, set(), {}, list(remarks)
         for column, cells in frame.items():
-            if column in words:
+            if how.get(column) == "words":
                 columns[column] = spell(cells, missing)
             elif how.get(column) == "drop":
                 columns[column] = np.full(len(cells), None, object)
@@ -98,7 +95,7 @@ def read_table(
 
     def read_file(path: str) -> RawTable:
         if path.lower().endswith(TEXT_ENDINGS):
-            return typed(path, *_read_csv(path, texts))
+            return typed(path, *_read_csv(path, asked))
         ending = Path(path).suffix.lower()
         try:
             return typed(path, _in_memory(READERS[ending](path)))
@@ -118,17 +115,12 @@ def read_table(
 
 
 def _in_memory(rows: Any) -> pd.DataFrame:
-    """A pandas, polars or pyarrow table, a dict of columns or a list of dicts as a data frame."""
+    """A pandas or polars data frame, a dict of columns or one of cells as a data frame."""
     try:
         if not isinstance(rows, pd.DataFrame):
-            is_list = isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows)
-            if not is_list and not isinstance(rows, Mapping):
-                keys = getattr(rows, "column_names", None) or list(rows.columns)
-                rows = {
-                    key: rows[key].to_pylist() if hasattr(rows[key], "to_pylist") else list(rows[key])
-                    for key in keys
-                }
-            one = isinstance(rows, Mapping) and not any(map(pd.api.types.is_list_like, rows.values()))
+            if not isinstance(rows, Mapping):
+                rows = {key: list(rows[key]) for key in rows.columns}
+            one = not any(map(pd.api.types.is_list_like, rows.values()))
             rows = pd.DataFrame([rows] if one else rows)
             rows.index = pd.RangeIndex(1, 1 + len(rows))
         frame = rows.set_axis(named(map(str, rows.columns), "The table"), axis=1)
@@ -152,7 +144,7 @@ def named(names: Iterable[str], where: str) -> list[str]:
     return header
 
 
-def _read_csv(path: str, texts: Texts) -> tuple[pd.DataFrame, bool, Sequence[str]]:
+def _read_csv(path: str, asked: Asked) -> tuple[pd.DataFrame, bool, Sequence[str]]:
     """The frame with lines as its index, whether it has decimal commas, and remarks."""
     content = _unpacked(path).removeprefix(codecs.BOM_UTF8)
     encoding, remarks = _encoding(path, content)
@@ -179,7 +171,7 @@ def _read_csv(path: str, texts: Texts) -> tuple[pd.DataFrame, bool, Sequence[str
         "sep": separator, "encoding": encoding, "decimal": "," if comma else ".", "header": None,
         "names": header, "skiprows": lines.line_num, "index_col": False, "low_memory": False,
         "skipinitialspace": True, "keep_default_na": False, "na_values": EMPTY,
-        "dtype": dict.fromkeys(texts(header), str),
+        "dtype": {name: str for name, how in asked(header).items() if how == "words"},
     }  # fmt: skip
     try:
         with warnings.catch_warnings():
@@ -210,18 +202,9 @@ def _csv_error(path: str, header: Sequence[str], above: int, error: Exception) -
 
 def _unpacked(path: str) -> bytes:
     try:
-        if path.lower().endswith(".gz"):
-            return gzip.decompress(Path(path).read_bytes())
-        if not path.lower().endswith(".zip"):
-            return Path(path).read_bytes()
-        with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if name.lower().endswith((".csv", ".tsv"))]
-            if len(names) != 1:
-                raise UserError(f"{path} holds {len(names)} CSV files; it should hold one.")
-            return archive.read(names[0])
-    except (UserError, MemoryError):
-        raise
-    except Exception as error:  # of any kind: archives are damaged, encrypted and packed in many ways
+        content = Path(path).read_bytes()
+        return gzip.decompress(content) if path.lower().endswith(".gz") else content
+    except (OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path} cannot be read as CSV text: {error}.") from error
 
 
@@ -255,19 +238,12 @@ def _read_json_lines(path: str) -> pd.DataFrame:
         return pd.DataFrame([json.loads(line) for line in file if line.strip()])
 
 
-def _with_pyarrow(read: Callable[[str], Any], path: str) -> Any:
+def _read_parquet(path: str) -> pd.DataFrame:
     need("pyarrow", "parquet", f"Reading {path}")
-    return read(path)
+    return pd.read_parquet(path)
 
 
-READERS: dict[str, Callable[[str], Any]] = {
-    ".parquet": lambda path: _with_pyarrow(pd.read_parquet, path),
-    ".feather": lambda path: _with_pyarrow(pd.read_feather, path),
-    ".arrow": lambda path: _with_pyarrow(pd.read_feather, path),
-    ".jsonl": _read_json_lines,
-    ".ndjson": _read_json_lines,
-    ".xlsx": _read_excel,
-}
+READERS = {".parquet": _read_parquet, ".jsonl": _read_json_lines, ".xlsx": _read_excel}
 
 
 def _join(name: str, files: list[Path], tables: list[RawTable]) -> RawTable:
@@ -297,8 +273,6 @@ def _join(name: str, files: list[Path], tables: list[RawTable]) -> RawTable:
     site, more = _owners(joined, frames)
     if site not in joined:
         joined[site] = np.repeat(np.array(names, object), [len(frame) for frame in frames])
-    if any("/" in each for each in names):
-        remarks.append(f"Files of one name are told apart by their folders: {', '.join(names)}.")
     comma = all(table.comma for table in tables)
     return RawTable(name, joined, frozenset(dates), forms, (*remarks, *more), comma, site)
 

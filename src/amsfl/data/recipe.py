@@ -41,11 +41,6 @@ class ColumnRecipe(NamedTuple):
         return self.read in ("number", "date")
 
     @property
-    def constant(self) -> bool:
-        """The same in all training rows."""
-        return len(self.words) < 2 if self.read == "words" else not (self.scale or self.indicator)
-
-    @property
     def features(self) -> tuple[str, ...]:
         if self.read == "words":
             return tuple(f"{self.name}={word}" for word in self.words)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from amsfl.core import UserError, nearest
 from amsfl.data import named
-from amsfl.data.dataset import Dataset
+from amsfl.data.dataset import Dataset, Frame
 from amsfl.data.nslkdd import NOTE, ROWS, TEST_ROWS, Unavailable, find_location, load_nslkdd, load_synth
 from amsfl.data.recipe import Names
 
@@ -17,49 +17,49 @@ BY_NAME: dict[str, Callable[[str, float, int], Dataset]] = {  # by what stands b
     "digits": named.load_digits,
     "fashion-mnist": named.load_fashion,
 }
-TEXT_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zip", ".tsv.zip")
-TYPED_ENDINGS = (".parquet", ".feather", ".arrow", ".jsonl", ".ndjson", ".xlsx")
-ENDINGS = (*TEXT_ENDINGS, *TYPED_ENDINGS)
+TEXT_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+ENDINGS = (*TEXT_ENDINGS, ".parquet", ".jsonl", ".xlsx")
 WITH_ARGUMENT = ("fashion-mnist", "nslkdd")
 HOLDOUT, SEED = 0.2, 0  # not the run's seed: all runs are judged on the same rows unless asked otherwise
 
 
 def load(
-    source: str,
+    source: str | Path | Frame,
     *,
     label: str | None = None,
     client_column: str | None = None,
     holdout: float = HOLDOUT,
     seed: int = SEED,
-    allow_synthetic: bool = True,
     drop: Names = "",
     columns: Names = "",
     missing: Names = "",
 ) -> Dataset:
-    """A source by name, the path of a table, or a folder or pattern of tables, one a site.
+    """A source by name; a table by its path, or in memory; or a folder or pattern of tables, one a site.
 
-    Where the real NSL-KDD cannot be had, nslkdd-synth stands in and its note says so.
+    Words of a table become one-hot columns, numbers and dates are standardised, gaps are marked; whatever
+    that takes is fitted to the training pool (never the hold-out), and is counts and sums alone, which
+    clients of a real federation can add up without showing a row. A label of many numbers is predicted as a
+    number, standardised alike. Where NSL-KDD cannot be had, nslkdd-synth stands in and its note says so.
 
     Args:
-        source: A name of `amsfl data`, or a path.
+        source: A name of `amsfl data`, a path, a pandas or polars data frame, or a dict of columns.
         label: Column of what is predicted; by default one named label, target, class or y.
         client_column: Column of a row's owner; by default one named client, site or hospital.
         holdout: Share of rows to judge by; data of published comparisons keep their own.
         seed: Of the split into training pool and hold-out.
-        allow_synthetic: Whether made-up data may stand in for NSL-KDD.
         drop: Columns to leave out, as in `a,b` or a list.
         columns: How to read some, as in `zip=words,code=drop`; the label as `number` or as `words`.
         missing: Words and numbers that mean a gap, as in `-999,unclear`.
 
     Returns:
-        Training pool, splits to judge by, names of classes and features.
+        Training pool, splits to judge by, names of classes and features, and the recipe of new rows.
     """
-    if "://" in source:
+    if isinstance(source, str) and "://" in source:
         check_file(source)
-    if source.partition(":")[0] not in BY_NAME and is_table(source):
-        from amsfl.data.table import load_table  # here: pandas is slow to import, and named data need none
+    if not isinstance(source, str) or (source.partition(":")[0] not in BY_NAME and is_table(source)):
+        from amsfl.data.table import read_dataset  # here: pandas is slow to import, and named data need none
 
-        return load_table(source, label, client_column, holdout, seed, drop, columns, missing)
+        return read_dataset(source, label, client_column, holdout, seed, drop, columns, missing)
     if not is_named(source):
         what = "the folder has no tables, whose names" if Path(source).is_dir() else "its name must"
         hint = f"; {what} end in {', '.join(ENDINGS)}"
@@ -73,8 +73,6 @@ def load(
     try:
         return BY_NAME[name](argument, holdout, seed)
     except Unavailable:
-        if not allow_synthetic:
-            raise
         note = f"NSL-KDD is not here and could not be downloaded (--data nslkdd:FOLDER). {NOTE}"
         return load_synth("", holdout, seed)._replace(note=note)
 

@@ -1,6 +1,5 @@
 """Any table with a header and a label column becomes a Dataset; a client column becomes its partition."""
 
-from collections import Counter
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from shlex import quote
@@ -14,7 +13,7 @@ from amsfl.data.cells import Floats, choose, date_readings, number_readings
 from amsfl.data.dataset import FLAT, Dataset, IntArray, Labels, Mask, label_scale, split, standardise
 from amsfl.data.features import checksum_rows, encode, fit
 from amsfl.data.read_table import CLIENTS, RawTable, read_table
-from amsfl.data.recipe import NAMED, ColumnRecipe, Names, Recipe, plural, read_as, split_names, whole
+from amsfl.data.recipe import ColumnRecipe, Names, Recipe, plural, read_as, split_names, whole
 
 LABELS = ("label", "target", "class", "y")
 SAMPLE = 1000  # rows by which most columns are known not to tell the class
@@ -26,36 +25,17 @@ DAYS = "give days since one of them in its place"  # of dates
 CLEAR = 20  # rows for each word of a column, so that telling the class by it is no accident
 
 
-def load_table(
+def read_dataset(
     source: Any,
-    label: str | None = None,
-    client_column: str | None = None,
-    holdout: float = 0.2,
-    seed: int = 0,
-    drop: Names = "",
-    columns: Names = "",
-    missing: Names = "",
+    label: str | None,
+    client_column: str | None,
+    holdout: float,
+    seed: int,
+    drop: Names,
+    columns: Names,
+    missing: Names,
 ) -> Dataset:
-    """A file, or a pandas or polars DataFrame, as a Dataset with the recipe that made it.
-
-    Words become one-hot columns, numbers and dates are standardised, gaps are marked; whatever that takes is
-    fitted to the training pool (never the hold-out), and is counts and sums alone, which clients of a real
-    federation can add up without showing a row. A label of many numbers is predicted as a number,
-    standardised alike.
-
-    Args:
-        source: A path, a data frame, or a dict of columns.
-        label: Column of the class; by default one of the usual names.
-        client_column: Column of a row's owner; by default one of the usual names.
-        holdout: Share of rows to judge by.
-        seed: Of the split.
-        drop: Columns to leave out, as in `a,b` or a list.
-        columns: How to read some, as in `zip=words,code=drop`; the label as `number` or as `words`.
-        missing: Words and numbers that mean a gap, as in `-999,unclear`.
-
-    Returns:
-        Training pool, hold-out, and the recipe that encodes new rows alike.
-    """
+    """A table as a Dataset with the recipe that made it; the arguments are those of `amsfl.data.load`."""
     gaps = tuple(map(whole, split_names(missing)))
 
     def asked_of(names: Sequence[str]) -> dict[str, str]:
@@ -67,10 +47,10 @@ def load_table(
         usual = (site.lower(), *CLIENTS) if site else CLIENTS
         return answer, find_column(names, client_column, usual, "client-column", dropped)
 
-    def words_of(names: Sequence[str]) -> set[str]:
-        return {*owners_of(names), *(name for name, how in asked_of(names).items() if how == "words")}
+    def read_of(names: Sequence[str]) -> dict[str, str]:
+        return asked_of(names) | dict.fromkeys(owners_of(names), "words")
 
-    table = read_table(source, words_of, asked_of, missing=gaps)
+    table = read_table(source, read_of, missing=gaps)
     label, client = owners_of(list(table.frame), table.site)
     if not label:
         raise UserError(
@@ -143,16 +123,6 @@ def _check_columns(table: RawTable, label: str, recipe: Recipe) -> None:
     if not recipe.columns:
         why = f" ({'; '.join(recipe.remarks) or 'all were dropped'})" if recipe.left_out else ""
         raise UserError(f"{table.name} has no columns besides {label!r} to learn from{why}.")
-    if all(column.constant for column in recipe.columns):
-        raise UserError(
-            f"Every column of {table.name} besides {label!r} is the same in all training rows: there is "
-            "nothing to learn from."
-        )
-    twice = [name for name, count in Counter(recipe.features).items() if count > 1]
-    if twice:
-        raise UserError(
-            f"{table.name} has a column {twice[0]!r}, as what is made of another one is called; rename it."
-        )
 
 
 def _describe_leak(column: ColumnRecipe, table: RawTable, y: IntArray, train: Mask, label: str) -> str:
@@ -242,12 +212,10 @@ def class_places(classes: Sequence[str], words: Sequence[str]) -> dict[str, int]
 def _check_amounts(table: RawTable, label: str, numbers: Floats) -> None:
     bad, cells = ~np.isfinite(numbers), table.frame[label]
     if bad.any() and _are_dates(cells):
-        other = (
-            ""
-            if 2 * cells.nunique() > len(cells)
-            else f", or make each date a class: --columns {label}=words"
+        raise UserError(
+            f"Column {label!r} holds dates, and numbers are predicted; {DAYS}, or make each date a class: "
+            f"--columns {label}=words."
         )
-        raise UserError(f"Column {label!r} holds dates, and numbers are predicted; {DAYS}{other}.")
     if bad.any():
         row = int(np.argmax(bad))
         raise UserError(
@@ -262,26 +230,19 @@ def _check_amounts(table: RawTable, label: str, numbers: Floats) -> None:
 
 
 def _doubtful_classes(label: str, y: IntArray, classes: Sequence[str]) -> list[str]:
-    """Remarks on classes that differ in capitals alone, and on those of a row or two: typos, perhaps."""
-    same = Counter(name.casefold() for name in classes)
-    twice = [name for name in classes if same[name.casefold()] > 1]
-    remarks = (
-        [f"Classes of {label!r} that differ in capitals alone are kept apart: {listed(twice, NAMED)}."]
-        if twice
-        else []
-    )
+    """A remark on classes of a row or two: typos, perhaps."""
     counts = dict(zip(classes, np.bincount(y, minlength=len(classes)).tolist(), strict=True))
     common = [name for name, count in counts.items() if count > FEW]
     rare = [name for name in classes if name not in common]
     like = {name: get_close_matches(name, common, 1) for name in rare}
     names = [f"{name!r}" + (f" (is it {like[name][0]!r}?)" if like[name] else "") for name in rare]
-    if rare:
-        have = f"has {plural(counts[rare[0]], 'row')}" if len(rare) == 1 else "have a row or two"
-        remarks.append(
-            f"{plural(len(rare), 'class')} of {label!r} {have}: {listed(names, SHOWN)}; mend, join "
-            "or drop what is not meant."
-        )
-    return remarks
+    if not rare:
+        return []
+    have = f"has {plural(counts[rare[0]], 'row')}" if len(rare) == 1 else "have a row or two"
+    return [
+        f"{plural(len(rare), 'class')} of {label!r} {have}: {listed(names, SHOWN)}; mend, join or drop what "
+        "is not meant."
+    ]
 
 
 def _are_dates(cells: pd.Series) -> bool:

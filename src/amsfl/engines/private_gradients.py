@@ -23,7 +23,7 @@ from amsfl.engines.devices import Program
 from amsfl.engines.layers import product, weight_gradient
 from amsfl.engines.models import Layer, Model, flips, is_dense
 from amsfl.engines.task import Task
-from amsfl.privacy import safe_sum
+from amsfl.privacy import private_step
 
 
 def next_rows(
@@ -93,13 +93,13 @@ def reference_gradient(
             some = np.resize(inside[first : first + room], room)  # one shape: one compilation
             rows = shards.order[trial, begin + some]
             each = np.asarray(each_gradient(x, task.x[rows], task.y[rows]))[: len(inside) - first]
-            factors = safe_sum.row_factors(private, safe_sum.norms(each), np.ones(len(each), bool))
-            total += safe_sum.weighted_sum(factors, each)
+            factors = private_step.row_factors(private, private_step.norms(each), np.ones(len(each), bool))
+            total += private_step.weighted_sum(factors, each)
 
         with np.errstate(over="ignore"):
             drawn = sampling.normal(key, at, np.arange(task.dim, dtype=np.uint32)).astype(dtype)
-        length = safe_sum.norms(total[None])[0]
-        total = total if safe_sum.is_safe(length, len(inside), private.clip) else np.zeros_like(total)
+        length = private_step.norms(total[None])[0]
+        total = total if private_step.is_safe(length, len(inside), private.clip) else np.zeros_like(total)
         scale = noise[trial, who].astype(dtype) * dtype(private.clip)
         return np.asarray((total + drawn * scale) / dtype(min(size, batch)))
 
@@ -114,8 +114,8 @@ def row_sum(task: Task, private: RowPrivacy) -> Program:
 
     def checked(params: Tree, x: jax.Array, y: jax.Array, present: jax.Array) -> Tree:
         total = summed(params, x, y, present)
-        lengths = jnp.stack([safe_sum.norms(leaf.reshape(1, -1))[0] for leaf in jax.tree.leaves(total)])
-        safe = safe_sum.is_safe(safe_sum.norms(lengths[None])[0], present.sum(), private.clip)
+        lengths = jnp.stack([private_step.norms(leaf.reshape(1, -1))[0] for leaf in jax.tree.leaves(total)])
+        safe = private_step.is_safe(private_step.norms(lengths[None])[0], present.sum(), private.clip)
         return jax.tree.map(lambda leaf: jnp.where(safe, leaf, 0), total)
 
     return checked
@@ -129,9 +129,9 @@ def sum_of_any(apply: losses.Apply, loss: losses.RowLoss, private: RowPrivacy) -
 
     def summed(params: Tree, x: jax.Array, y: jax.Array, present: jax.Array) -> Tree:
         each = jax.vmap(jax.grad(one), (None, 0, 0))(params, x, y)
-        parts = [safe_sum.norms(leaf.reshape(len(y), -1)) for leaf in jax.tree.leaves(each)]
-        factors = safe_sum.row_factors(private, safe_sum.norms(jnp.stack(parts, 1)), present)
-        return jax.tree.map(partial(safe_sum.weighted_sum, factors), each)
+        parts = [private_step.norms(leaf.reshape(len(y), -1)) for leaf in jax.tree.leaves(each)]
+        factors = private_step.row_factors(private, private_step.norms(jnp.stack(parts, 1)), present)
+        return jax.tree.map(partial(private_step.weighted_sum, factors), each)
 
     return summed
 
@@ -157,8 +157,8 @@ def sum_of_layers(loss: losses.RowLoss, private: RowPrivacy) -> Program:
         probes = [jnp.zeros((len(y), layer.bias.size), x.dtype) + own for layer in layers]
         slopes, inputs = jax.grad(lost, has_aux=True)(probes)
         pairs = list(zip(inputs, slopes, strict=True))
-        parts = [jnp.hypot(safe_sum.norms(a), 1) * safe_sum.norms(d) for a, d in pairs]
-        factors = safe_sum.row_factors(private, safe_sum.norms(jnp.stack(parts, 1)), present)[:, None]
+        parts = [jnp.hypot(private_step.norms(a), 1) * private_step.norms(d) for a, d in pairs]
+        factors = private_step.row_factors(private, private_step.norms(jnp.stack(parts, 1)), present)[:, None]
         counted = factors > 0
         scaled = [(jnp.where(counted, a, 0), jnp.where(counted, d, 0) * factors) for a, d in pairs]
         return tuple(

@@ -43,7 +43,7 @@ from pydantic import Field
 
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError, nearest
-from amsfl.privacy import Event, Exposure, Terms, noise_for, poisson_gaussian, safe_sum, system_random
+from amsfl.privacy import Event, Exposure, Terms, noise_for, poisson_gaussian, private_step
 from amsfl.privacy.accounting import mark
 from amsfl.record import Damaged, disk, from_plain, read_sealed, write_sealed
 
@@ -193,13 +193,13 @@ def logged(context: Context, what: str) -> Iterator[dict[str, Any]]:
 
 def gradient(trainer: Any, private: RowPrivacy, noise: float, batch: int, x: Any) -> Any:
     """One private gradient at x, with `noise` times the clip; who is in its minibatch is a secret."""
-    places = system_random.chosen(int(sampling.chance(batch, trainer.rows)), trainer.rows)
+    places = private_step.chosen(int(sampling.chance(batch, trainer.rows)), trainer.rows)
     padded, present = pad(places, room(batch, trainer.rows))
     total = np.asarray(trainer.row_sum(x, padded, present, private), np.float32)
-    length = safe_sum.norms(total.astype(float)[None])[0]
-    if not safe_sum.is_safe(length, len(places), private.clip):
+    length = private_step.norms(total.astype(float)[None])[0]
+    if not private_step.is_safe(length, len(places), private.clip):
         total = np.zeros_like(total)
-    drawn = noise * private.clip * system_random.normal(len(x))
+    drawn = noise * private.clip * private_step.normal(len(x))
     return ((total + drawn) / min(batch, trainer.rows)).astype(np.float32)
 
 
@@ -256,7 +256,7 @@ class LedgerEntry(NamedTuple):
 
     @property
     def event(self) -> Event:
-        return Event(self.chance, self.noise, self.steps)
+        return self.chance, self.noise, self.steps
 
 
 Entries = Mapping[str, LedgerEntry]  # by Flower's run and the server's name

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, Subse
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
 from amsfl.flower.site_policy import silent
-from amsfl.privacy import safe_sum
+from amsfl.privacy import private_step
 
 AT_ONCE = 2**26  # numbers of rows' gradients that are kept at a time
 
@@ -127,8 +127,8 @@ def private_sum(
             ) from None
         flat = torch.cat([part.reshape(len(part), -1).float() for part in each.values()], dim=1)
         grads = flat.cpu().numpy()
-        factors = safe_sum.row_factors(private, safe_sum.norms(grads), present[begin : begin + turn])
-        total += safe_sum.weighted_sum(factors, grads)
+        factors = private_step.row_factors(private, private_step.norms(grads), present[begin : begin + turn])
+        total += private_step.weighted_sum(factors, grads)
     return total
 
 

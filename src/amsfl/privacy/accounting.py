@@ -7,13 +7,13 @@ client has is public.
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
-from math import ceil, exp, expm1, floor, log, log10
+from functools import lru_cache, reduce
+from math import ceil, expm1, floor, log10
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from amsfl.core import UserError
+from amsfl.core import UserError, need
 
 # of a privacy loss distribution, over the loss's own deviation: up to 1% above what dp-accounting's own 1e-4
 # finds, in a twentieth of the time
@@ -30,12 +30,7 @@ class Exposure(NamedTuple):
     delta: float
 
 
-class Event(NamedTuple):
-    """Steps that were taken, all with the same chance and noise."""
-
-    chance: float
-    noise: float
-    steps: int
+Event = tuple[float, float, int]  # chance and noise, and how many steps were taken with them
 
 
 def epsilon(exposure: Exposure, steps: int) -> float:
@@ -48,7 +43,7 @@ def epsilon(exposure: Exposure, steps: int) -> float:
     Returns:
         0 where none was taken.
     """
-    return poisson_gaussian((Event(exposure.chance, exposure.noise, steps),), exposure.delta)
+    return poisson_gaussian(((exposure.chance, exposure.noise, steps),), exposure.delta)
 
 
 @lru_cache(maxsize=100_000)
@@ -62,16 +57,13 @@ def poisson_gaussian(events: tuple[Event, ...], delta: float) -> float:
     Returns:
         0 where nothing was done.
     """
-    fine = min((_fineness(each.chance, each.noise) for each in events), default=0.0)
-    fine = max([fine, *(_coarsest(each.noise) for each in events)])
-    losses = [
-        _one_step(each.chance, each.noise, fine).self_compose(each.steps) for each in events if each.steps
-    ]
-    if not losses:
+    taken = [each for each in events if each[2]]
+    if not taken:
         return 0.0
-    total = losses[0]
-    for each in losses[1:]:
-        total = total.compose(each)
+    fine = min(_fineness(chance, noise) for chance, noise, _ in events)
+    fine = max(fine, *(_coarsest(noise) for _, noise, _ in events))
+    losses = [_one_step(chance, noise, fine).self_compose(steps) for chance, noise, steps in taken]
+    total = reduce(lambda one, more: one.compose(more), losses)
     return float(total.get_epsilon_for_delta(delta))
 
 
@@ -93,10 +85,7 @@ def steps_within(exposure: Exposure, budget: float) -> int:
     if low == 0 or high > MOST:
         return low
     while high - low > max(1, low // 100):
-        # epsilon grows about as a power of the steps: where the line through both ends meets the budget
-        one, two = (log(max(epsilon(exposure, end), 1e-12)) for end in (low, high))
-        guess = exp(log(low) + (log(budget) - one) / (two - one) * log(high / low))
-        middle = min(max(round(guess), low + 1, low + (high - low) // 8), high - 1, high - (high - low) // 8)
+        middle = (low + high) // 2
         low, high = (middle, high) if epsilon(exposure, middle) <= budget else (low, middle)
     return low
 
@@ -152,13 +141,9 @@ def _coarsest(noise: float) -> float:
 @lru_cache(maxsize=1_000)
 def _one_step(chance: float, noise: float, fine: float) -> Any:
     """The privacy loss of one step, both for a row more and for a row less."""
-    try:
-        from dp_accounting.pld import privacy_loss_distribution as loss
-    except ImportError:
-        raise UserError(
-            "Differential privacy is counted by dp-accounting, which is not installed; type: "
-            "pip install 'amsfl[privacy]'"
-        ) from None
+    need("dp_accounting", "privacy", "Differential privacy")
+    from dp_accounting.pld import privacy_loss_distribution as loss
+
     return loss.from_gaussian_mechanism(noise, value_discretization_interval=fine, sampling_prob=chance)
 
 

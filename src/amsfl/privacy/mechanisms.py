@@ -109,10 +109,10 @@ def protect_rows(method: Method, clip: float) -> RowPrivacy:
 
 def check_settings(settings: PrivacySettings) -> None:
     """What no mechanism can protect."""
-    if settings.class_weights == "balanced":
+    if settings.class_weights:
         raise UserError(
             "Balanced class weights are made of every client's counts of classes, which would leave without "
-            "noise; under privacy name the weights, as in --class-weights yes=5,no=1, or leave them out."
+            "noise; under privacy leave them out."
         )
     if "models" in settings.details:
         raise UserError(

@@ -8,7 +8,7 @@ import numpy as np
 from amsfl.clock import RoundEnd
 from amsfl.core import Combine, Transmit, UserError, listed
 from amsfl.core.records import Array, Json, JsonMapping
-from amsfl.data import Dataset, Frame
+from amsfl.data import Dataset, Frame, load
 from amsfl.data.dataset import label_scale, standardise
 from amsfl.engines.models import Model
 from amsfl.engines.optimizers import ClientSteps, client_steps
@@ -61,9 +61,7 @@ def table_of(settings: JsonMapping, given: Dataset | Frame | None) -> tuple[Json
         or not (hasattr(given, "columns") or isinstance(given, dict))
     ):
         return rest, given  # type: ignore[return-value]  # check_dataset refuses all else
-    from amsfl.data.table import load_table  # here: pandas is slow to import, and named data need none
-
-    return rest, load_table(given, **{key: rest.pop(key) for key in OF_TABLES if rest.get(key) is not None})
+    return rest, load(given, **{key: rest.pop(key) for key in OF_TABLES if rest.get(key) is not None})
 
 
 def split_custom(

@@ -236,8 +236,8 @@ class RunConfig(Training):
     """chance that a client's round comes to nothing"""
     loss: Literal["auto", "cross-entropy", "squared", "absolute"] = setting("auto", METHOD)
     """what clients minimise: cross-entropy of classes, squared or absolute error of numbers"""
-    class_weights: str = setting("", METHOD)
-    """balanced (by counts that sites can add up), or as in yes=5,no=1; '': all alike"""
+    class_weights: Literal["", "balanced"] = setting("", METHOD)
+    """balanced: by counts that sites can add up, every class counts as much as any other"""
     attack: str = setting("", UPLOADS, "trial", "own")
     """what attackers do, and how many there are, as in signflip:2; see docs/robust.md"""
     details: str = setting("scores", RECORD)

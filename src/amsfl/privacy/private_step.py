@@ -1,16 +1,26 @@
-"""Sums of rows' gradients that no input can make longer than they may be.
+"""What a private step is made of: sums that no input can make longer than they may be, and chance of the
+system's own.
 
 Models come from the server, which may choose them so that squares underflow, products overflow or one row
-gives NaN. Every row counts at most `clip`, whatever its gradient is, and a sum that is longer than that of so
-many rows, or not finite, is replaced by zero.
+gives NaN. Every row counts at most `clip`, whatever its gradient is, and a sum that is longer than that of
+so many rows, or not finite, is replaced by zero. Real clients draw batches and noise, real servers their
+cohorts, where nobody who knows a run's seed can work them out; a simulation draws both from its seed
+(amsfl.sampling), and protects nobody.
 """
 
+import os
 from typing import Any
+
+import numpy as np
 
 from amsfl.core import RowPrivacy, namespace
 
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+
 SLACK = 1e-3  # relative: rounding of a sum of many rows
 SMALLEST, LARGEST = 2.0**-100, 2.0**100  # numbers whose inverses no processor rounds to zero
+PARTS = 4  # normal numbers that one is the sum of: the last bits of a single one tell what it was added to
 
 
 def norms(rows: Any) -> Any:
@@ -44,3 +54,19 @@ def weighted_sum(factors: Any, rows: Any) -> Any:
 def is_safe(length: Any, rows: Any, clip: float) -> Any:
     """Whether a sum of so many rows may be used; a length that is not a number is not safe."""
     return length <= rows * clip * (1 + SLACK)
+
+
+def chosen(word: int, rows: int) -> Ints:
+    """The places of the rows that are in, each by itself with the chance of `word` (sampling.chance): the
+    largest of 2^32 words by which a row is in."""
+    return np.flatnonzero(np.frombuffer(os.urandom(4 * rows), np.uint32) <= np.uint32(word))
+
+
+def normal(size: int) -> Floats:
+    """Standard normal numbers, in double precision."""
+    count = -(-size // 2)
+    bits = np.frombuffer(os.urandom(2 * 8 * PARTS * count), np.uint64).reshape(2, PARTS, count)
+    radius, angle = ((bits >> np.uint64(11)).astype(float) + 0.5) * 2.0**-53  # above 0, below 1
+    length, turn = np.sqrt(-2 * np.log(radius)), 2 * np.pi * angle
+    pairs = np.concatenate([length * np.cos(turn), length * np.sin(turn)], axis=1)
+    return np.asarray(pairs.sum(0)[:size] / PARTS**0.5)
