@@ -1,12 +1,13 @@
 """From a table to a case's Dataset: a random hold-out, scaled features, labels as the case says."""
 
 import zlib
+from functools import partial
 
 import numpy as np
 
 from amsfl.data import Dataset, load
 
-from .cases import ROWS, Case
+from .cases import BY_NAME, ROWS, Case
 from .known_sources import KNOWN_SETS
 from .new_sources import NEW_SETS
 from .tables import Table
@@ -67,3 +68,10 @@ def with_wrong_labels(data: Dataset, labels: str) -> Dataset:
     wrong = rng.random(len(data.y)) < float(share or 0)
     other = rng.integers(classes, size=len(wrong)) if how == "random" else (data.y + 1) % classes
     return data._replace(y=np.where(wrong, other, data.y).astype(np.int32))
+
+
+def __getattr__(name: str) -> partial[Dataset]:
+    """A case's data by its name, for `--data suite.data:routes` (PYTHONPATH=studies)."""
+    if name not in BY_NAME:
+        raise AttributeError(name)
+    return partial(case_data, BY_NAME[name])
