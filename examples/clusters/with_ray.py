@@ -1,23 +1,36 @@
-"""All parts of a study on a Ray cluster (pip install ray):
+"""The methods of a comparison on a Ray cluster, one a task (pip install ray):
 
-python with_ray.py --parts 8 [--address auto] -- --data nslkdd --tune none --out results/big
+python with_ray.py --methods fedavg,amsfl [--address auto] --out /shared/big -- --data nslkdd --trials 50
 """
 
 import argparse
+import subprocess
+import sys
 from pathlib import Path
 
 import ray
-from part import run_part
+
+
+def compare(method: str, out: Path, arguments: list[str]) -> str:
+    """As a command of its own: the process that has jax ends with it."""
+    command = [sys.executable, "-m", "amsfl", "compare", "--methods", method, "--out", str(out), "--quiet"]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{method} ended with {done.returncode}: {done.stderr.strip()}")
+    return f"{method} is done"
+
 
 if __name__ == "__main__":
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--parts", type=int, default=2)
+    asked.add_argument("--methods", required=True)
     asked.add_argument("--address", default="local", help="auto joins a running cluster")
+    asked.add_argument("--out", required=True, type=Path, help="an absolute path that all workers share")
     asked.add_argument("arguments", nargs="+", help="of amsfl compare, after --")
     told = asked.parse_args()
-    ray.init(told.address, runtime_env={"working_dir": str(Path(__file__).parent)}, include_dashboard=False)
-    task = ray.remote(num_cpus=1, max_retries=2)(run_part)  # a part that was cut off goes on where it was
-    left = [task.remote(number, told.parts, told.arguments) for number in range(1, told.parts + 1)]
+    ray.init(told.address, include_dashboard=False)
+    task = ray.remote(num_cpus=1, max_retries=2)(compare)  # one that was cut off goes on where it was
+    left = [task.remote(method, told.out / method, told.arguments) for method in told.methods.split(",")]
     while left:
         done, left = ray.wait(left)
         print(ray.get(done[0]), flush=True)
+    print(f"See them: amsfl report {told.out}/*")

@@ -17,7 +17,6 @@ from amsfl.record import (
     folder,
     study,
 )
-from amsfl.record.disk import checksum
 
 FACTS = {"fake": {"name": "fake", "title": "Fake", "note": ""}}
 
@@ -78,7 +77,7 @@ def resume(where: Path) -> None:
 def study_manifest(**settings: Any) -> Manifest:
     settings = {"title": "small", "trials": 3, **settings}
     facts = {"one": FACTS["fake"], "two": FACTS["fake"]}
-    return Manifest("study", settings, facts, identity=checksum(settings))
+    return Manifest("study", settings, facts)
 
 
 def run_study(where: Path, **settings: Any) -> None:
@@ -87,7 +86,7 @@ def run_study(where: Path, **settings: Any) -> None:
     lock = Lock(where)
     try:
         old = folder.read_manifest(where, "study") if folder.holds_record(where) else None
-        same = old is not None and old.identity == fresh.identity
+        same = old is not None and old.settings == fresh.settings
         writer = StudyWriter(where, lock) if same else study.create(where, fresh, lock)
         for entry in fresh.methods:
             done = {trial.trial for trial in writer.finished(entry)}

@@ -74,5 +74,5 @@ def source(*entries, folder="study", data=None, clients=None, run=None, notes=No
         "methods": {key: own for key, own, _ in entries},
     }
     facts = {key: {"name": key, "title": key, "note": (notes or {}).get(key, "")} for key, _, _ in entries}
-    manifest = Manifest(kind="study", identity=0, settings=settings | study, methods=facts)
+    manifest = Manifest(kind="study", settings=settings | study, methods=facts)
     return StudyRecord(manifest, {key: trials for key, _, trials in entries}, folder)

@@ -161,8 +161,8 @@ def test_records_that_differ_have_no_winner(change, text):
 
 def test_records_of_one_setting_are_compared_across_folders():
     c = compare([source(entry("fast", FAST)), source(entry("slow", SLOW, model="cnn"), folder="b")], 0.9)
-    assert not c.differences and answer(c)[0].startswith("fast · study is soonest")
-    assert list(c.methods) == ["fast@study", "slow@b"] and "keep fast · study" in answer(c)[2]
+    assert not c.differences and answer(c)[0].startswith("fast is soonest")
+    assert list(c.methods) == ["fast@study", "slow@b"] and "keep fast;" in answer(c)[2]
 
 
 def test_names_for_one_thing_are_pointed_out():

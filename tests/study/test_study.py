@@ -10,7 +10,6 @@ import pytest
 from command_line import invoke, succeed
 from study_example import settings
 
-from amsfl import record
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.study import run as study_run
@@ -75,52 +74,6 @@ def test_interrupted_and_continued_equals_uninterrupted(whole, tmp_path, monkeyp
     ours, expected = outputs(tmp_path / "out"), outputs(whole)
     assert ours.keys() == expected.keys()
     assert [name for name in expected if ours[name] != expected[name]] == []
-
-
-@pytest.mark.slow
-def test_parts_are_one_study(whole, tmp_path, monkeypatch):
-    """Four parts of six units, in any order: the report is the whole study's, byte by byte."""
-    monkeypatch.setattr(study_run, "CHUNK", 1)
-    out = tmp_path / "out"
-
-    def part(text, *more):
-        return invoke(
-            "reproduce", "--config", settings(tmp_path), "--out", out, "--part", text, "--quiet", *more
-        )
-
-    many = part("1/7")
-    assert many.exit_code == 2 and "6 parts at most" in " ".join(many.output.split())
-    assert part("2/4").exit_code == 0
-    assert "Not finished: 2 of 6" in _report(out)
-    for text in ("4/4", "1/4", "3/4"):
-        assert part(text).exit_code == 0
-    assert [len(list(p.glob("trials/*/*"))) for p in sorted((out / "parts").iterdir())] == [2, 2, 1, 1]
-    _report(out)
-    ours, expected = outputs(out), outputs(whole)
-    expected.pop("record.json")  # which a folder of parts does not have
-    assert [name for name in expected if ours.get(name) != expected[name]] == []
-    assert sum(map(len, record.read_study(out).trials.values())) == 6
-
-    for text, said in (("1/3", "cut into 4 parts"), ("5/4", "from 1 to 4"), ("a/b", "no part")):
-        refused = part(text)
-        assert refused.exit_code == 2 and said in " ".join(refused.output.split())
-    whole_too = invoke("reproduce", "--config", settings(tmp_path), "--out", out)
-    assert whole_too.exit_code == 2 and "holds parts" in whole_too.output
-    assert part("1/4").exit_code == 0  # it is on record, and stays so
-    other = ("--config", settings(tmp_path, seconds=3), "--out", out, "--part", "1/4", "--force", "--quiet")
-    assert invoke("reproduce", *other).exit_code == 0
-    mixed = invoke("report", out)
-    assert mixed.exit_code == 2 and "another study" in " ".join(mixed.output.split())
-
-
-def test_parts_do_not_search_each_for_itself(tmp_path):
-    done = invoke("compare", "--data", "digits", "--seconds", "2", "--part", "1/2", "--out", tmp_path / "out")
-    assert done.exit_code == 2 and "amsfl sweep" in done.output
-
-
-def _report(folder):
-    assert invoke("report", folder).exit_code == 0
-    return (folder / "report.html").read_text(encoding="utf-8")
 
 
 def test_trials_are_paired(whole):

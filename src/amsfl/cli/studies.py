@@ -17,7 +17,6 @@ from amsfl.settings.definitions import RunConfig
 
 if TYPE_CHECKING:
     from amsfl.data import Dataset
-    from amsfl.study.run import TrialBlock
     from amsfl.study.settings import Study
 
 SHOWN = ("score", "status", "rounds", "virtual_seconds", "seconds_to_target")  # of a sweep; the file has all
@@ -42,7 +41,6 @@ Config = Annotated[
 Quiet = Annotated[bool, Parameter("--quiet", help="print only where the report is")]
 Force = Annotated[bool, Parameter(help="start anew where the folder holds a study with other settings")]
 Tune = Annotated[str, Parameter(help="search lr and steps before the trials: quick or none")]
-Part = Annotated[str, Parameter(help="run one part of the study, as in 3/8; 'amsfl report' unites the parts")]
 Out = Annotated[Path, Parameter(help="folder of the study and its report")]
 
 
@@ -54,7 +52,6 @@ def reproduce(
     methods: Methods = None,
     config: Config = None,
     out: Out = Path("results/reproduce"),
-    part: Part = "",
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -65,7 +62,7 @@ def reproduce(
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
     plan, data = open_study("reproduce", settings, methods, trials, config, quiet)
-    execute(plan, data, out, part, force, quiet)
+    execute(plan, data, out, force, quiet)
 
 
 @flags.takes(RunConfig, leave_out=NOT_OF_STUDIES)
@@ -77,7 +74,6 @@ def compare(
     config: Annotated[Config, flags.RARE] = None,
     out: Annotated[Out, flags.RARE] = Path("results/compare"),
     tune: Annotated[Tune, flags.RARE] = "quick",
-    part: Annotated[Part, flags.RARE] = "",
     force: Annotated[Force, flags.RARE] = False,
     quiet: Annotated[Quiet, flags.RARE] = False,
 ) -> None:
@@ -88,17 +84,10 @@ def compare(
 
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
-    from amsfl.study.tune import search_cost
-
     settings = flags.with_tables(settings, files)
     plan, data = open_study("compare", settings, methods, trials, config, quiet)
-    if part and search_cost(plan, tune, settings):
-        raise UserError(
-            "Parts of a study must agree on what was searched: search once with 'amsfl sweep method=... "
-            "lr=...', then give each part --config best.toml --tune none. Or search nothing: --tune none."
-        )
     searching = partial(search, plan, data, tune, settings, quiet, out)
-    execute(plan, data, out, part, force, quiet, searching)
+    execute(plan, data, out, force, quiet, searching)
 
 
 def report(
@@ -195,38 +184,30 @@ def execute(
     plan: "Study",
     dataset: "Dataset",
     out: Path,
-    part: str,
     force: bool,
     quiet: bool,
     search: "Callable[[], Study] | None" = None,
 ) -> None:
-    """All of the study and its report, or a part of it, as in 3/8: 'amsfl report' unites the parts."""
-    from amsfl import record
+    """All of the study and its report."""
     from amsfl.cli.progress import watching_study
     from amsfl.report.page import write
-    from amsfl.study.run import blocks_of, check_folder, open_folder, parse_part, pending, run_blocks
+    from amsfl.study.run import check_folder, open_folder, pending, run_blocks
 
-    number, of = which = parse_part(part)
-    record.check_part_count(out, of if part else None)
-    mine = blocks_of(plan, which)  # a part that there is not is said before the search
-    home = record.part_folder(out, number, of) if part else out
     if search:
-        check_folder(home, plan, dataset, force)  # another's must not cost a search
+        check_folder(out, plan, dataset, force)  # another's must not cost a search
         plan = search()
-    total, console = sum(len(block.trials) for block in mine), screen(stderr=True)
-    with open_folder(home, plan, dataset, force) as writer:
-
-        def left() -> list["TrialBlock"]:
-            return pending(writer, plan, which)
+    total, console = plan.trials * len(plan.methods), screen(stderr=True)
+    with open_folder(out, plan, dataset, force) as writer:
 
         def finished() -> int:
-            return total - sum(len(block.trials) for block in left())
+            return total - sum(len(block.trials) for block in pending(writer, plan))
 
         try:
             if not quiet and (done := finished()) < total:
                 console.print(f"{total} trials" + (f", {done} of them on record" if done else ""))
-            with watching_study(plan, left(), quiet) as watch:
-                for _ in run_blocks(writer, plan, dataset, left(), watch):
+            left = pending(writer, plan)
+            with watching_study(plan, left, quiet) as watch:
+                for _ in run_blocks(writer, plan, dataset, left, watch):
                     pass
         except KeyboardInterrupt:
             console.print(
@@ -234,11 +215,6 @@ def execute(
                 f"command, or see what there is with 'amsfl report {out}'."
             )
             raise SystemExit(130) from None
-    if part:
-        return say(
-            f"Part {number} of {of}: {total} trials are on record. 'amsfl report {out}' shows the parts that "
-            "there are."
-        )
     with console.status("Drawing the report ..."):
         page = write([out], out)
     announce(page)

@@ -25,7 +25,7 @@ from amsfl.record.schema import (
     TrialRecord,
     flatten,
 )
-from amsfl.record.study import StudyWriter, check_part_count, holds_parts, part_folder, read_study
+from amsfl.record.study import StudyWriter, read_study
 
 __all__ = [
     "FORMAT",
@@ -42,15 +42,12 @@ __all__ = [
     "Summary",
     "TrialRecord",
     "check_free",
-    "check_part_count",
     "check_same",
     "create",
     "dumps",
     "flatten",
     "from_plain",
-    "holds_parts",
     "holds_record",
-    "part_folder",
     "plain",
     "publish",
     "read_manifest",

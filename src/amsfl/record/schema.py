@@ -147,7 +147,6 @@ class Manifest(NamedTuple):
     made_from: Json = {}  # checksums of data, partition, model, costs: nothing means much without
     machine: Json = {}  # what else the same bits depend on
     about: Json = {}  # data and clients in words and numbers, for readers
-    identity: int = 0  # of a study's settings and what it was made from: its parts have the same
     changed: list[Json] = []  # settings that a resume changed: {"round": 7, "rounds": [7, 20]}
     version: str = VERSION  # of the amsfl that began it
     format: int = FORMAT

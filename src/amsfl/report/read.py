@@ -54,7 +54,7 @@ def read(folders: list[Path]) -> list[StudyRecord]:
 
 
 def _study(folder: Path) -> StudyRecord:
-    if record.holds_parts(folder) or record.read_manifest(folder, "run", "flower", "study").kind == "study":
+    if record.read_manifest(folder, "run", "flower", "study").kind == "study":
         return record.read_study(folder)
     return as_study(record.read_run(folder))
 
@@ -74,19 +74,20 @@ def as_study(run: RunRecord) -> StudyRecord:
         "run": settings,
         "methods": {facts["name"]: {}},
     }
-    manifest = Manifest(kind="study", identity=0, settings=whole, methods={facts["name"]: facts})
+    manifest = Manifest(kind="study", settings=whole, methods={facts["name"]: facts})
     return StudyRecord(manifest, {facts["name"]: trials})
 
 
 def methods(sources: list[StudyRecord]) -> list[ReportedMethod]:
-    """All that have a finished trial; several folders' with the folder's name behind their own."""
-    found = list[ReportedMethod]()
+    """All that have a finished trial; with its folder where several have one."""
+    found, entries = list[ReportedMethod](), [entry for source in sources for entry in source.trials]
     for source in sources:
-        key, label = ("@" + source.folder, f" · {source.folder}") if len(sources) > 1 else ("", "")
+        key = f"@{source.folder}" if len(sources) > 1 else ""
         for entry, trials in source.trials.items():
             facts, settings = source.manifest.methods[entry], source.settings
             title = facts["title"] if entry == facts["name"] else f"{facts['title']} ({entry})"
             sign = f" {DAGGER}" if facts["note"] else ""
+            label = f" · {source.folder}" if entries.count(entry) > 1 else ""
             own = {"method": entry, **settings["run"], **settings["methods"][entry]}
             own |= {"searched": settings.get("searched", {}).get(entry)}
             note = f"{DAGGER} {facts['note']}" if facts["note"] else ""

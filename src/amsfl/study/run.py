@@ -11,7 +11,6 @@ from amsfl.core.records import Json
 from amsfl.data import Dataset
 from amsfl.record import Lock, Manifest, RoundRecord, StudyWriter, TrialRecord, folder
 from amsfl.record import study as on_disk
-from amsfl.record.disk import checksum
 from amsfl.record.folder import lock_for_writer
 from amsfl.simulation import CustomParts, provenance, run_batch
 from amsfl.simulation.components import client_names, federation_of
@@ -27,46 +26,21 @@ class TrialBlock(NamedTuple):
     trials: tuple[int, ...]
 
 
-StudyPart = tuple[int, int]  # its number from 1, and of how many
-WHOLE: StudyPart = (1, 1)
-
-
-def parse_part(text: str) -> StudyPart:
-    """`3/8` is the third of eight parts; nothing is all of it."""
-    if not text:
-        return WHOLE
-    number, slash, of = text.partition("/")
-    if not (slash and number.isascii() and number.isdigit() and of.isascii() and of.isdigit()):
-        raise UserError(f"--part {text!r} is no part; write --part 3/8 for the third of eight.")
-    if not 1 <= int(number) <= int(of):
-        raise UserError(f"--part {text}: parts of {of} are numbered from 1 to {of}.")
-    return int(number), int(of)
-
-
-def blocks_of(study: Study, part: StudyPart = WHOLE) -> list[TrialBlock]:
-    """A study's blocks, or those of a part of it: every so many, so that parts have all methods and blocks.
-
-    Blocks of trials are outermost: a study stopped half-way has all methods side by side. They begin at
-    multiples of ten and are saved whole, so a study that was stopped and continued, or cut into parts, is
-    made of the same batches as one that was not.
+def blocks_of(study: Study) -> list[TrialBlock]:
+    """Blocks of trials are outermost: a study stopped half-way has all methods side by side. They begin at
+    multiples of ten and are saved whole, so a study that was stopped and continued is made of the same
+    batches as one that was not.
     """
     ranges = [range(first, min(first + CHUNK, study.trials)) for first in range(0, study.trials, CHUNK)]
-    blocks = [TrialBlock(entry, tuple(trials)) for trials in ranges for entry in study.methods]
-    number, of = part
-    if of > len(blocks):
-        raise UserError(
-            f"--part {number}/{of}: the study has {len(blocks)} blocks (one method and up to "
-            f"{CHUNK} trials each), so it can be cut into {len(blocks)} parts at most."
-        )
-    return blocks[number - 1 :: of]
+    return [TrialBlock(entry, tuple(trials)) for trials in ranges for entry in study.methods]
 
 
-def pending(home: StudyWriter, study: Study, part: StudyPart = WHOLE) -> list[TrialBlock]:
+def pending(home: StudyWriter, study: Study) -> list[TrialBlock]:
     """What is left of it."""
     done = {entry: {trial.trial for trial in home.finished(entry)} for entry in study.methods}
     left = (
         TrialBlock(block.entry, tuple(trial for trial in block.trials if trial not in done[block.entry]))
-        for block in blocks_of(study, part)
+        for block in blocks_of(study)
     )
     return [block for block in left if block.trials]
 
@@ -155,7 +129,6 @@ def manifest(study: Study, dataset: Dataset) -> Manifest:
         made |= provenance.of_files(study.config(entry))
     return Manifest(
         kind="study",
-        identity=checksum([{k: v for k, v in settings.items() if k not in FREE}, made]),
         settings=settings,
         methods={
             entry: provenance.of_method(federation_of(study.config(entry), CustomParts()).method)
