@@ -2,7 +2,6 @@
 
 import csv
 import io
-import re
 import unicodedata
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from report_example import HOSTILE, source, trial
 
 from amsfl.report.page import compose
-from amsfl.report.read import distinct, short, shown
+from amsfl.report.read import short, shown
 
 
 @given(st.text(st.characters()))
@@ -27,10 +26,9 @@ def test_shown_is_one_line_that_every_file_can_hold(text):
     assert found.encode().decode() == found
 
 
-def test_ordinary_names_are_left_alone_and_those_that_look_alike_told_apart():
+def test_ordinary_names_are_left_alone():
     for name in ("normal", "Zürich", "東京", "O'Brien & Söhne", "\u0645\u200c\u0645"):
         assert shown(name) == name
-    assert distinct(["a b", "a\nb", "c"]) == ["a b", "a b (2)", "c"]
     assert short("x" * 50) == "x" * 39 + "…"
 
 
@@ -105,42 +103,21 @@ def test_names_are_text_in_every_file(page):
     assert {path.stem for path in page.glob("*.svg")} >= {"score_time", "figure_a", "steps"}
 
 
-@pytest.mark.parametrize("without_policy", [False, True])
-def test_nothing_of_a_hostile_study_runs_in_a_browser(page, browser, without_policy):
-    """Nor does it without the page's policy, which is the second lock and not the first."""
+def test_nothing_of_a_hostile_study_runs_in_a_browser(page, browser):
     watch = (
         "window.hacked = () => { window.ran = true }; for (const kind of ['alert', 'confirm', 'prompt']) "
-        "window[kind] = window.hacked; document.addEventListener('securitypolicyviolation', "
-        "(e) => { window.refused = (window.refused || 0) + 1 });"
+        "window[kind] = window.hacked;"
     )
-    text = (page / "report.html").read_text(encoding="utf-8")
-    if without_policy:
-        text = re.sub('<meta http-equiv="Content-Security-Policy"[^>]*>', "", text)
-    (page / "tried.html").write_text(text, encoding="utf-8")
     added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": watch})
     try:
-        browser.get((page / "tried.html").as_uri())
+        browser.get((page / "report.html").as_uri())
         fire = "for (const t of ['mouseover', 'load', 'error']) e.dispatchEvent(new Event(t))"
         browser.execute_script(f"for (const e of document.querySelectorAll('*')) {fire}")
-        assert browser.execute_script("return [window.ran, window.refused]") == [None, None]
+        assert browser.execute_script("return window.ran") is None
         assert browser.execute_script("return document.scripts.length") == 0
         assert browser.title == shown(HOSTILE[6])
     finally:
         browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
-
-
-def test_the_policy_stops_what_a_page_should_not_hold(page, browser):
-    """What would happen if something got through: a script, a handler, a picture from elsewhere."""
-    bad = (
-        "<script>window.ran = true</script><img src=x onerror='window.ran = true'><p style='color: red'>x</p>"
-    )
-    text = (page / "report.html").read_text(encoding="utf-8").replace("</body>", f"{bad}</body>")
-    (page / "tried.html").write_text(text, encoding="utf-8")
-    browser.get_log("browser")
-    browser.get((page / "tried.html").as_uri())
-    assert browser.execute_script("return window.ran") is None
-    refused = [entry["message"] for entry in browser.get_log("browser")]
-    assert len([message for message in refused if "Content Security Policy" in message]) >= 3
 
 
 @pytest.mark.usefixtures("without_figures")

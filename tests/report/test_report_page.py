@@ -52,16 +52,14 @@ def test_one_number_in_page_csv_and_summary(study):
 
 @pytest.mark.usefixtures("without_figures")
 def test_the_papers_numbers_stand_beside_ours_on_its_data_alone(study):
-    """The study is of digits: no claim and no number of the paper is beside it, and its title says digits."""
+    """The study is of digits: no number of the paper is beside it, and its title says digits."""
     assert len(PAPER) == 7 and not any(row["kind"] == "paper" for row in rows(study, "table1"))
     trials = [entry(key, [0.5, 0.91, 0.95], 3) for key in ("amsfl", "fedavg")]
     files = compose([source(*trials, kind="reproduce", title="", data={"name": "nslkdd"})], 0.89)
     printed = list(csv.DictReader(io.StringIO(files["table1.csv"].decode())))
     assert [row["score"] for row in printed if row["kind"] == "paper"] == ["0.9023", "0.8987"]
-    page, found = files["report.html"].decode(), json.loads(files["summary.json"])
-    assert "<h1>The paper&#39;s comparison on NSL-KDD</h1>" in page and "agrees" in page
-    texts = [claim["text"] for claim in found["claims"]]
-    assert len(texts) == 7 and "AMSFL is 1.00 times as fast as fedavg [1.00, 1.00]" in texts[2]
+    page = files["report.html"].decode()
+    assert "<h1>The paper&#39;s comparison on NSL-KDD</h1>" in page and "Beside the paper" in page
 
 
 def test_figures_are_there_and_well_formed(study):

@@ -165,12 +165,6 @@ def test_records_of_one_setting_are_compared_across_folders():
     assert list(c.methods) == ["fast@study", "slow@b"] and "keep fast;" in answer(c)[2]
 
 
-def test_names_for_one_thing_are_pointed_out():
-    entries = [entry("a", FAST), entry("b", FAST), entry("c", SLOW), entry("d", FAST)]
-    said = "a, b and d have the same results here: in no round are their scores more than 0.005 apart."
-    assert [note for note in notes(study(*entries)) if "same" in note] == [said]
-
-
 def test_a_target_is_a_share_and_of_a_score_on_record():
     with pytest.raises(UserError, match=r"for 95% write 0\.95"):
         study(entry("a", FAST), target=95)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amsfl.cli.output import on_terminal, plain, screen
 from amsfl.core import Score
 from amsfl.core.records import Json, JsonMapping
-from amsfl.core.scores import NUMBERS, describe_scores, recorded_score, shown_score
+from amsfl.core.scores import NUMBERS, recorded_score, shown_score
 from amsfl.record import Manifest, RoundRecord, Summary
 from amsfl.report.sentences import ranking_advice
 from amsfl.report.statistics import (
@@ -173,7 +173,7 @@ def _wrong(summary: Summary, found: Standing | None, made: Manifest, remarks: in
         return f"The target {_target(summary)} was not reached; --rounds gives it more time."
     if remarks:
         some = "one remark" if remarks == 1 else f"{remarks} remarks"
-        return f"There are {some} on how the table was read: --verbose, or `amsfl data` with the same flags."
+        return f"There are {some} on how the table was read: `amsfl data` with the same flags."
     return ""
 
 
@@ -192,24 +192,3 @@ def _poor(summary: Summary, found: Standing, settings: Json) -> str:
 
 def _target(summary: Summary) -> str:
     return f"{'' if summary.score == 'accuracy' else summary.score + ' '}{summary.target}"
-
-
-def details(summary: Summary) -> Iterator[str]:
-    """All else that --verbose says."""
-    from amsfl.simulation.summary import sentence
-
-    spent = f"{(summary.bytes_up + summary.bytes_down) / 1e6:.4g} MB"
-    spent += "" if summary.joules is None else f", {summary.joules:.4g} J"
-    spent += "" if summary.cost is None else f", cost {summary.cost:.4g}"
-    yield (
-        f"{summary.method} on {summary.data}: {summary.rounds} rounds, {summary.virtual_seconds:.1f} virtual "
-        f"seconds ({summary.clock} clock), {sum(summary.steps.values())} client steps, {spent}"
-    )
-    for split, scores in summary.metrics.items():
-        yield f"last round, {split}: {describe_scores(scores)}"
-    if best := summary.best:
-        yield f"best round: {best['round']}, {best['by']} {best['score']:.4g} of the hold-out: it predicts"
-    if saved := sentence(summary.verdict):
-        yield saved
-    if summary.note:
-        yield summary.note

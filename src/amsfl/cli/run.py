@@ -2,28 +2,22 @@
 
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from cyclopts import Parameter
 
 from amsfl.cli import flags
-from amsfl.cli.output import AsJson, describe_data, print_json, say
+from amsfl.cli.output import AsJson, print_json, say
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.settings.definitions import ROUNDS_AT_MOST, RunConfig, Training, marked
 
 if TYPE_CHECKING:
-    from amsfl.data import Dataset
     from amsfl.simulation import Result
 
 NAME_AT_MOST = 60  # characters of a data file's name in a folder's
 T = TypeVar("T")
-Verbose = Annotated[
-    bool,
-    Parameter(help="also say how the table was read, what was spent, and how the run compares to FedAvg"),
-]
 Track = Annotated[
     str, Parameter(help="also send rounds to tensorboard, mlflow, wandb, prometheus or module:attribute")
 ]
@@ -42,7 +36,6 @@ def run(
     ] = None,
     force: Annotated[bool, Parameter(help="overwrite a run in that folder"), flags.RARE] = False,
     track: Annotated[Track, flags.RARE] = "",
-    verbose: Annotated[Verbose, flags.RARE] = False,
     as_json: Annotated[AsJson, flags.RARE] = False,
 ) -> None:
     """Train one federated model on a virtual clock and leave a record of every round."""
@@ -61,13 +54,13 @@ def run(
                 out=where,
                 force=force,
                 watch=watch,
-                before=None if as_json else partial(_describe, verbose, checked.partition),
+                before=None if as_json else lambda _: None,  # remarks on the table are counted at the end
                 track=track,
                 **settings,
             ),
             where,
         )
-    _print(result, where, as_json, verbose)
+    _print(result, where, as_json)
 
 
 @flags.takes(RunConfig, only=(*marked(RunConfig, "later"), *marked(RunConfig, "own")))
@@ -80,7 +73,6 @@ def resume(
         bool, Parameter(help="continue where the bits will not be the same; the record says so")
     ] = False,
     track: Track = "",
-    verbose: Verbose = False,
     as_json: AsJson = False,
 ) -> None:
     """Continue a run that was stopped; it ends with the same bits as one that was not stopped.
@@ -101,13 +93,7 @@ def resume(
         )
     if had_ended:
         say("amsfl: this run had ended before; --rounds or --seconds makes it longer.", stderr=True)
-    _print(result, folder, as_json, verbose)
-
-
-def _describe(verbose: bool, partition: str, data: "Dataset") -> None:
-    """How a table was read is said on request; its remarks are counted at the end."""
-    if verbose:
-        describe_data(data, partition)
+    _print(result, folder, as_json)
 
 
 def new_folder(config: Training) -> Path:
@@ -134,7 +120,7 @@ def _interruptible(work: Callable[[], T], folder: Path) -> T:
         raise SystemExit(130) from None
 
 
-def _print(result: "Result", folder: Path, as_json: bool, verbose: bool) -> None:
+def _print(result: "Result", folder: Path, as_json: bool) -> None:
     from amsfl.cli import progress
     from amsfl.record import read_manifest
 
@@ -142,10 +128,8 @@ def _print(result: "Result", folder: Path, as_json: bool, verbose: bool) -> None
     if as_json:
         print_json(summary._asdict())
     else:
-        for line in progress.details(summary) if verbose else ():
-            say(line)
         recipe = result.parts.data.recipe
-        remarks = 0 if recipe is None or verbose else len(recipe.remarks)
+        remarks = 0 if recipe is None else len(recipe.remarks)
         for line in progress.lines(summary, result.rounds, folder, read_manifest(folder, "run"), remarks):
             say(line)
     if summary.rounds == ROUNDS_AT_MOST:

@@ -5,9 +5,8 @@
 import csv
 import math
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -38,8 +37,7 @@ TITLES = {
 }
 COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "fading")
 SHOWN, WAYS = 40, 12  # clients of a table, ways of a forecast; JSON and files have them all
-N = TypeVar("N", int, float)
-OWN = ("profile", "clock", "round_end", "steps", "lr", "clients", "details", "engine", "budget", "policy")
+OWN = ("profile", "clock", "clients", "details", "engine", "budget", "policy")
 HEAD = ("method", "rounds end", "steps", "lr", "seconds", "interval", "rounds", "reached")
 
 
@@ -142,7 +140,6 @@ def calibrate(
     ],
     out: Annotated[Path | None, Parameter(help="the table of sites to write, as in profile.csv")] = None,
     force: Annotated[bool, Parameter(help="overwrite that file")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Make a table of sites from records of real runs; `amsfl run --profile` takes it.
 
@@ -169,11 +166,6 @@ def calibrate(
             raise UserError(f"{str(out)!r} exists; choose another --out, or overwrite it with --force.")
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, text.encode())
-    if as_json:
-        columns = {key: part for key, part in fitted._asdict().items() if part is not None}
-        return print_json(
-            {key: part.tolist() if hasattr(part, "tolist") else part for key, part in columns.items()}
-        )
     _show_sites(fitted, text)
     if out is not None:
         say(f"Written to {out}. Try it: amsfl run --profile {out} --clock makespan")
@@ -195,21 +187,6 @@ def forecast(
     /,
     *,
     methods: Annotated[str | None, Parameter(help="methods to try, with commas between")] = None,
-    round_ends: Annotated[
-        str,
-        Parameter(
-            help="round ends to try, as in all,quorum:3,buffer:2; by default three by the number of sites"
-        ),
-        flags.RARE,
-    ] = "",
-    steps: Annotated[
-        str, Parameter(help="local steps to try, where a method does not plan them"), flags.RARE
-    ] = "5,20,50",
-    rates: Annotated[
-        str,
-        Parameter(name="--lrs", help="learning rates to try, where a method does not set its own"),
-        flags.RARE,
-    ] = "0.05,0.2,0.5",
     trials: Annotated[int, Parameter(validator=Number(gte=1, lte=100), help="seeds of each")] = 3,
     out: Annotated[Path, Parameter(help="folder of the forecast; what is in it is not run again")] = Path(
         "results/forecast"
@@ -218,8 +195,10 @@ def forecast(
 ) -> None:
     """Say which method, round end and steps would reach a target soonest at these sites, by simulation.
 
-    Every way is simulated on the table's clock, with several seeds. Of learning rates the best counts, with
-    hindsight. Stop it with Ctrl-C and continue it with the same command.
+    Every way is simulated on the table's clock, with several seeds. Round ends, steps and learning rates are
+    tried unless --round-end, --steps or --lr fix them; of learning rates the best counts, with hindsight.
+
+    Stop it with Ctrl-C and continue it with the same command.
     """
     import pandas as pd
 
@@ -237,13 +216,8 @@ def forecast(
     rows, left_out = work.forecast(
         asked,
         out / "units",
-        work.ForecastGrid(
-            parse_names(methods or work.METHODS) or [],
-            [end.strip() for end in round_ends.split(",") if end.strip()],
-            _numbers("--steps", steps, int),
-            _numbers("--lrs", rates, float),
-            trials,
-        ),
+        parse_names(methods or work.METHODS) or [],
+        trials,
         watch,
     )
     config = make_config(asked)
@@ -315,13 +289,3 @@ def _between(taken: "Interval") -> str:
 
 def _short(seconds: float) -> str:
     return f"{seconds:,.0f}" if seconds >= 100 else f"{seconds:.3g}"
-
-
-def _numbers(flag: str, text: str, kind: Callable[[str], N]) -> list[N]:
-    try:
-        outcome = [kind(part) for part in text.split(",") if part.strip()]
-    except ValueError:
-        outcome = []
-    if not outcome:
-        raise UserError(f"{flag} {text!r} is no list of numbers, as in {flag} 5,20.")
-    return outcome

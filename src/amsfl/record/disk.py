@@ -8,9 +8,8 @@ import json
 import math
 import os
 import re
-import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
@@ -27,7 +26,7 @@ from amsfl.core.records import Array, Json
 T = TypeVar("T")
 SUM = b'"crc": "'
 LONGEST = 100  # characters of a name that becomes a folder's
-LISTED = "report.json"  # which files of a folder are a report's or an export's
+LISTED = "report.json"  # says that a folder's files are a report's or an export's
 LEFT = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.new")  # beside a file that was being written
 WAYS_OUT = {
     errno.ENOSPC: "free some space",
@@ -68,17 +67,10 @@ def explain_errors(what: str, path: Path, then: Callable[[], str] = str) -> Iter
         ) from error
 
 
-def write_all(file: int, content: bytes | memoryview) -> None:
-    """Write all of it; on an error remove what was written, since a full disk takes a part of a write."""
-    before = os.fstat(file).st_size
+def write_all(file: int, content: bytes) -> None:
     view = memoryview(content)
-    try:
-        while view:
-            view = view[os.write(file, view) :]
-    except OSError:
-        with suppress(OSError):
-            os.ftruncate(file, before)
-        raise
+    while view:  # a nearly full disk takes a part of a write
+        view = view[os.write(file, view) :]
 
 
 def read(path: Path) -> bytes:
@@ -87,32 +79,24 @@ def read(path: Path) -> bytes:
 
 
 def open_to_append(path: Path) -> int:
-    """A descriptor of the file, which is made if it is not there; never through a link."""
-    extra = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | extra, 0o666)
+    """A descriptor of the file, which is made if it is not there."""
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
     """Write a new file beside it, flush it to the disk, rename it over the old one, and flush the folder.
 
-    A file that was there keeps its mode. A device or a pipe is written into, a link to a file is refused.
+    A device or a pipe is written into.
     """
     with explain_errors("written", path):
-        old = path.stat() if path.exists() else None
-        if old is not None and not stat.S_ISREG(old.st_mode) and not stat.S_ISDIR(old.st_mode):
+        if path.exists() and not path.is_file() and not path.is_dir():
             with path.open("wb") as special:  # it cannot be replaced, and must not be
                 special.write(content)
             return
-        if path.is_symlink():
-            raise UserError(
-                f"{str(path)!r} is a link to {os.readlink(path)!r}; name that file, or remove the link."
-            )
         beside = path.with_name(f".{path.name}.{os.getpid()}-{token_hex(4)}.new")
         try:
             file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
             try:
-                if old is not None and hasattr(os, "fchmod"):
-                    os.fchmod(file, stat.S_IMODE(old.st_mode))
                 write_all(file, content)
                 os.fsync(file)
             finally:
@@ -126,32 +110,19 @@ def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:
 
 
 def publish(where: Path, files: Mapping[str, bytes]) -> None:
-    """Write the files of a report or an export in place of the last one's; other files are left alone."""
+    """Write the files of a report or an export, over those of the last one and over no others."""
     make_folder(where)
-    listed = where / LISTED
-    try:
-        old = {str(name) for name in json.loads(read(listed))["files"]} if exists(listed) else set[str]()
-    except (ValueError, RecursionError, KeyError, TypeError):
-        raise DiskError(
-            f"{str(listed)!r} is damaged; remove it and the report, then run 'amsfl report' again."
-        ) from None
-    taken = [name for name in (*files, LISTED) if name not in old and exists(where / name)]
-    if taken:
+    taken = [name for name in (*files, LISTED) if exists(where / name)]
+    if taken and LISTED not in taken:
         raise UserError(
             f"The folder {str(where)!r} has a file {taken[0]!r} that is no report's of this amsfl, and "
             "it would be overwritten; choose another --out, or move it away."
         )
-
-    def note(names: Iterable[str]) -> None:
-        write_atomically(listed, json.dumps({"files": sorted({*names, LISTED})}, indent=1).encode())
-
-    note({*old, *files})  # before the files: what a killed process leaves is still known to be ours
+    # before the files: what a killed process leaves is still known to be ours
+    write_atomically(where / LISTED, json.dumps({"files": sorted(files)}, indent=1).encode())
     for name, content in files.items():
         make_folder((where / name).parent)
-        write_atomically(inside(where, where / name), content)
-    for name in old - files.keys() - {LISTED}:
-        remove(inside(where, where / name))
-    note(files)
+        write_atomically(where / name, content)
 
 
 def digest(content: bytes) -> str:
@@ -212,13 +183,6 @@ def safe_name(name: str, what: str) -> str:
             f"most {LONGEST} of them, no slash, colon or star, and no dot in front."
         )
     return name
-
-
-def inside(folder: Path, path: Path) -> Path:
-    """The path, if no link on the way leads out of the folder."""
-    if not path.resolve().is_relative_to(folder.resolve()):
-        raise UserError(f"{str(path)!r} leads out of {str(folder)!r}; remove the link that is in the way.")
-    return path
 
 
 class Damaged(Exception):

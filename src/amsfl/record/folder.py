@@ -21,7 +21,6 @@ from amsfl.record import disk
 from amsfl.record.schema import FORMAT, Manifest
 
 MANIFEST, LOCK = "record.json", ".amsfl-lock"
-PATIENCE = 40  # times that a lock is asked for before its holder stays unnamed
 SETTINGS = {"run": "config.toml", "flower": "config.toml", "study": "study.toml"}
 KINDS = {
     "run": "a simulated run; continue it with 'amsfl resume'",
@@ -42,24 +41,20 @@ class Lock:
         self.path = folder / LOCK
         self.lock = FileLock(self.path, timeout=0, thread_local=False)
         with disk.explain_errors("locked", self.path):
-            if holder := self._acquire():
+            try:
+                self.lock.acquire()
+            except Timeout:
                 raise Busy(
-                    f"The folder {str(folder)!r} is being written by {holder}; wait until that ends, or "
-                    "choose another folder."
-                )
+                    f"The folder {str(folder)!r} is being written by {self._holder()}; wait until that "
+                    "ends, or choose another folder."
+                ) from None
             started = time.strftime("%Y-%m-%d %H:%M:%S")
             self.path.write_text(f"process {os.getpid()} on {socket.gethostname()} since {started}\n")
 
-    def _acquire(self) -> str:
-        """Who holds it, "" if it is ours. Who begins or ends just now does not say, and is asked again."""
-        for _ in range(PATIENCE):
-            with suppress(Timeout):
-                self.lock.acquire()
-                return ""
-            time.sleep(0.05)
-            with suppress(OSError):
-                if holder := self.path.read_text(encoding="utf-8", errors="replace").strip():
-                    return holder[:200]
+    def _holder(self) -> str:
+        with suppress(OSError):
+            if holder := self.path.read_text(encoding="utf-8", errors="replace").strip():
+                return holder[:200]
         return "another process"
 
     def release(self) -> None:

@@ -66,7 +66,7 @@ def read_entry(where: Path, entry: str) -> list[TrialRecord]:
 
 
 def _home(where: Path, entry: str) -> Path:
-    return disk.inside(where, where / TRIALS / entry)
+    return where / TRIALS / entry
 
 
 def _read_trials(path: Path, entry: str) -> list[TrialRecord]:

@@ -11,7 +11,7 @@ from amsfl.core.records import Json
 from amsfl.core.scores import NUMBERS, check_target, recorded_score
 from amsfl.record import StudyRecord
 from amsfl.report import read
-from amsfl.report.read import ReportedMethod, differing, distinct, listed, plural, shown
+from amsfl.report.read import ReportedMethod, differing, listed, plural, shown
 from amsfl.report.statistics import (
     SURE,
     Interval,
@@ -172,7 +172,7 @@ def compare(sources: list[StudyRecord], target: float | None = None, score: str 
         differences=_differences(sources, each, target),
         splits=_splits(trials, judge, nslkdd, "holdout" in ended.metrics),
         classes=_classes(data.get("classes") or (), trials),
-        client_names=distinct(clients.get("names") or ())
+        client_names=[*map(shown, clients.get("names") or ())]
         if _partition(settings) in ("column", "site")
         else [],
         step_seconds=tuple(clients.get("step_seconds") or ()),
@@ -239,7 +239,7 @@ def _splits(trials: pd.DataFrame, score: Score, nslkdd: bool, held: bool) -> dic
 
 def _classes(named: Sequence[str], trials: pd.DataFrame) -> list[str]:
     count = sum(str(name).startswith("recall_holdout_") for name in trials)
-    return distinct(named) if len(named) == count else [f"class {place}" for place in range(count)]
+    return [*map(shown, named)] if len(named) == count else [f"class {place}" for place in range(count)]
 
 
 def _title(c: Comparison, sources: list[StudyRecord]) -> str:

@@ -5,7 +5,6 @@ marked as safe.
 """
 
 import base64
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +17,8 @@ from amsfl.core.version import VERSION
 from amsfl.record import StudyRecord, dumps, publish
 from amsfl.report.comparison import Comparison, compare
 from amsfl.report.figures import figures
-from amsfl.report.paper import PROTOCOL, VERDICTS, claims
-from amsfl.report.read import block, read, shown
+from amsfl.report.paper import PROTOCOL
+from amsfl.report.read import read, shown
 from amsfl.report.sentences import answer, brackets, notes, scope
 from amsfl.report.tables import Column, Table, tables
 
@@ -71,9 +70,8 @@ def compose(
         tables=made,
         marks=marks,
         pictures=[picture for picture in pictures if picture.name not in FIRST],
-        protocol=PROTOCOL,
-        claims=[(*VERDICTS[verdict], text) for verdict, text in claims(c)],
-        settings=block("\n".join(f"# {shown(s.folder)}\n{dumps(s.settings, indent=1)}" for s in sources)),
+        protocol=PROTOCOL if c.paper else "",
+        settings="\n".join(f"# {shown(s.folder)}\n{dumps(s.settings, indent=1)}" for s in sources),
     ).encode()
     return files
 
@@ -106,7 +104,6 @@ def summary(c: Comparison) -> Json:
         "reference": c.reference,
         "scope": scope(c),
         "answer": answer(c),
-        "claims": [{"agrees": verdict, "text": text} for verdict, text in claims(c)],
         "methods": {
             key: {
                 "label": one.label,
@@ -185,13 +182,9 @@ def to_csv(table: Table) -> str:
 def render(**values: Any) -> str:
     """The page; all values are escaped."""
     style = Markup((HERE / "page.css").read_text(encoding="utf-8"))
-    digest = base64.b64encode(sha256(style.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
-    )
     templates = Environment(loader=FileSystemLoader(HERE), autoescape=True, undefined=StrictUndefined)
     templates.filters |= {"lines": lines, "as_data": _as_data}
-    own = {"policy": policy, "style": style, "version": VERSION, "long": LONG}
+    own = {"style": style, "version": VERSION, "long": LONG}
     return templates.get_template("page.html").render(**own | values)
 
 

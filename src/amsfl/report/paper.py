@@ -1,15 +1,11 @@
-"""The paper's own numbers, as printed, and which of its claims ours agree with.
+"""The paper's own numbers, as printed: rows of the tables beside ours.
 
 Xu, "AMSFL: Adaptive Multi-Step Federated Learning via Gradient Difference-Based Error Modeling",
 section 4: the table "Accuracy and Average Runtime Comparison under 100s Training Budget" and the table
 "Convergence Time and Rounds to Reach 89% Accuracy". Its figures A and B are empty in the source.
 """
 
-import math
 from typing import NamedTuple
-
-from amsfl.report.comparison import Comparison
-from amsfl.report.sentences import points_above, times_as_fast
 
 
 class PaperRow(NamedTuple):
@@ -37,93 +33,3 @@ PROTOCOL = (
     "stated below in full; its settings were chosen once on other seeds and nothing was tuned to match the "
     "paper's numbers. So orders and ratios can be compared, levels and seconds cannot."
 )
-VERDICTS = {1: ("yes", "agrees"), -1: ("no", "does not agree"), 0: ("soft", "unclear")}
-Claim = tuple[int, str]  # 1: our numbers agree, -1: they do not, 0: they do not tell
-
-
-def claims(c: Comparison) -> list[Claim]:
-    """Each of the paper's claims beside our numbers; empty for other studies."""
-    if not c.paper or c.reference != "amsfl" or len(c.methods) < 2:
-        return []
-    others = [key for key in c.methods if key != "amsfl"]
-    to_target = [_first(c, others), _rounds(c)] if c.target == TARGET else []
-    return [_accuracy(c, others), _round_time(c, others), *to_target, _clients(c), _spread(c), _level(c)]
-
-
-def _accuracy(c: Comparison, others: list[str]) -> Claim:
-    best = max(others, key=lambda key: c.mean(key, c.final))
-    text = (
-        f"AMSFL has the highest global accuracy (paper: {PAPER['amsfl'].accuracy:.4f}, next FedDyn "
-        f"{PAPER['feddyn'].accuracy:.4f}). Ours: AMSFL {c.mean('amsfl', c.final):.4f}, the highest other, "
-        f"{c.label(best)}, {c.mean(best, c.final):.4f}; AMSFL is {points_above(c, best)}."
-    )
-    return c.sure(best, "gain"), text
-
-
-def _round_time(c: Comparison, others: list[str]) -> Claim:
-    name = f"round_seconds_{c.clock}"
-    best = min(others, key=lambda key: c.mean(key, name))
-    ours, theirs = c.mean("amsfl", name), c.mean(best, name)
-    text = (
-        f"AMSFL's rounds are the shortest (paper: 0.58 s, next FedDyn 0.83 s). Ours: AMSFL {ours:.2f} s, the "
-        f"shortest other, {c.label(best)}, {theirs:.2f} s. A round's length follows from its steps, and "
-        "those of the other methods are a setting."
-    )
-    return 1 if ours < theirs else -1, text
-
-
-def _first(c: Comparison, others: list[str]) -> Claim:
-    best = min(others, key=lambda key: (not c.reached(key), c.mean(key, "least_seconds")))
-    text = (
-        "AMSFL is first to 89% (paper: 49.03 s, next FedAvg 54.56 s, 1.11 times as long). Ours: AMSFL "
-        f"{c.mean('amsfl', 'least_seconds'):.1f} s, the soonest other, {c.label(best)}, "
-        f"{c.mean(best, 'least_seconds'):.1f} s; AMSFL is {times_as_fast(c, best)}."
-    )
-    return c.sure(best, "speedup"), text
-
-
-def _rounds(c: Comparison) -> Claim:
-    text = "AMSFL needs more rounds than FedAvg to 89% (paper: 23 and 13)."
-    if "fedavg" not in c.methods:
-        return 0, f"{text} FedAvg is not finished."
-    ours, theirs = c.mean("amsfl", "least_rounds"), c.mean("fedavg", "least_rounds")
-    return 1 if ours > theirs else -1, f"{text} Ours: {ours:.1f} and {theirs:.1f}."
-
-
-def _clients(c: Comparison) -> Claim:
-    names = [name for name in c.trials if str(name).startswith("accuracy_holdout_c")]
-    pairs = [(c.mean(key, name), c.mean(key, c.final)) for key in c.methods for name in names]
-    pairs = [(own, whole) for own, whole in pairs if not math.isnan(own)]
-    text = "Clients' own models score below the global one"
-    if not pairs:
-        return 0, f"{text}. No trial has clients' scores."
-    below = sum(own < whole for own, whole in pairs)
-    text += f" (paper: 34 of 35; FedCSDA's second is the exception). Ours: {below} of {len(pairs)} means."
-    return 1 if below > len(pairs) / 2 else -1, text
-
-
-def _spread(c: Comparison) -> Claim:
-    spread = {key: c.numbers(key, c.final).std() for key in c.methods if not c.diverged(key)}
-    spread = {key: value for key, value in spread.items() if not math.isnan(value)}
-    text = "AMSFL varies least over trials (paper: a figure without numbers)."
-    if "amsfl" not in spread or len(spread) < 2:
-        return 0, f"{text} Too few trials."
-    least = min(spread, key=lambda key: spread[key])
-    text += f" Ours: standard deviation of accuracy {spread['amsfl']:.4f}; the least has {c.label(least)}, "
-    return 1 if least == "amsfl" else -1, f"{text}{spread[least]:.4f}."
-
-
-def _level(c: Comparison) -> Claim:
-    means = [c.mean(key, c.final) for key in c.methods]
-    printed = [PAPER[key].accuracy for key in c.methods if key in PAPER]
-    text = (
-        f"Global accuracies lie between {min(printed):.3f} and {max(printed):.3f} in the paper and between "
-        f"{min(means):.3f} and {max(means):.3f} on our hold-out"
-    )
-    if "test" in c.splits:
-        tests = [c.mean(key, "accuracy_test") for key in c.methods]
-        text += (
-            f"; on {c.splits['test']}, which has attacks that training never shows and which the paper does "
-            f"not report, between {min(tests):.3f} and {max(tests):.3f}"
-        )
-    return 1 if min(means) <= max(printed) and min(printed) <= max(means) else -1, text + "."

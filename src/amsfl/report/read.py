@@ -5,7 +5,7 @@ from users' data are made such as may be shown: on one line, without control cha
 """
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,8 +25,6 @@ Row = dict[str, object]
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 LONG = 40  # letters that a figure has room for
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
-# they change the direction of the text that follows
-STEERING = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 class ReportedMethod(NamedTuple):
@@ -184,8 +182,11 @@ def client_rows(method: ReportedMethod) -> Iterator[Row]:
 
 
 def shown(text: str) -> str:
-    """The text on one line; characters that cannot be seen become signs that can."""
-    return " ".join("".join(map(_letter, text)).split())
+    """The text on one line; what no file can hold becomes a sign."""
+    letters = (
+        UNKNOWN if unicodedata.category(c) in ("Cc", "Cn", "Cs") and not c.isspace() else c for c in text
+    )
+    return " ".join("".join(letters).split())
 
 
 def with_article(title: str) -> str:
@@ -201,31 +202,6 @@ def listed(names: Iterable[str]) -> str:
 def plural(number: int, what: str) -> str:
     word = WORDS[number] if number < len(WORDS) else str(number)
     return f"{word} {what}{'' if number == 1 else 's'}"
-
-
-def block(text: str) -> str:
-    """The same for text of several lines, each as wide as it is."""
-    return "\n".join("".join(map(_letter, line)) for line in text.split("\n"))
-
-
-def _letter(letter: str) -> str:
-    if letter.isspace():
-        return " "
-    code, kind = ord(letter), unicodedata.category(letter)
-    if code < 32 or code == 127:
-        return chr(0x2421 if code == 127 else 0x2400 + code)  # pictures of the control characters
-    outside = kind in ("Cc", "Cs") or code & 0xFFFE == 0xFFFE  # no XML holds them
-    return UNKNOWN if outside or letter in STEERING else letter
-
-
-def distinct(names: Sequence[str]) -> list[str]:
-    """The names as shown, each one different: a number behind those that look like an earlier one."""
-    counts: dict[str, int] = {}
-    result = []
-    for name in map(shown, names):
-        counts[name] = counts.get(name, 0) + 1
-        result.append(name if counts[name] == 1 else f"{name} ({counts[name]})")
-    return result
 
 
 def short(text: str, most: int = LONG) -> str:

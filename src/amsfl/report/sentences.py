@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 DEFAULT = "amsfl"  # the method of a run that names none
 FEW = 5  # trials
 EASY = 2  # rounds: a target that all methods reach so soon does not separate them
-SAME = 0.005  # of an accuracy: scores that are nowhere further apart are the same; one row of two hundred
-EXACT = 1e-4  # of a number's error or R², its share
 # settings that may differ in a comparison
 CHOICES = {"model": "model", "cohort": "clients a round", "batch": "rows a step", "precision": "precision"}
 
@@ -281,7 +279,6 @@ def notes(c: "Comparison") -> list[str]:
         *([f"Diverged, the model no longer finite: {', '.join(lost)}."] if lost else []),
         *([level] if c.in_hindsight and c.target is not None else []),
         *_at_base_rate(c),
-        *_same_results(c),
         *_searched(c),
         *([f"Settings that differ: {'. '.join(choices)}."] if choices else []),
     ]
@@ -296,30 +293,6 @@ def _at_base_rate(c: "Comparison") -> list[str]:
     return [
         f"Not better than the base rate: {ends}. Always predicting {c.base_name} scores "
         f"{with_article(c.score.title)} of {number(c, c.base['holdout'])}{margin}."
-    ]
-
-
-def _same_results(c: "Comparison") -> list[str]:
-    """Methods with the same results, as FedNova and FedAvg have with equal steps for all."""
-    table = c.rounds.pivot_table(index=["seed", "round"], columns="method", values="holdout", aggfunc="first")
-    groups = list[list[str]]()
-    for key in [key for key in c.methods if key in table]:
-        for group in groups:
-            both = table[[group[0], key]].dropna()
-            share, most = (EXACT, 0.0) if c.is_regression else (0.0, SAME)
-            apart = (both[key] - both[group[0]]).abs() > most + share * both[group[0]].abs()
-            same_rounds = table[key].notna().equals(table[group[0]].notna())
-            if len(both) > 2 and same_rounds and not apart.any():
-                group.append(key)
-                break
-        else:
-            groups.append([key])
-    apart_by = f"{100 * EXACT:g}%" if c.is_regression else f"{SAME:g}"
-    return [
-        f"{listed(map(c.label, group))} have the same results here: in no round are their scores more than "
-        f"{apart_by} apart."
-        for group in groups
-        if len(group) > 1
     ]
 
 

@@ -148,20 +148,6 @@ def against_fedavg(
     }
 
 
-def sentence(verdict: Json) -> str:
-    """The verdict of a summary in a line; "" where there is none."""
-    if not verdict:
-        return ""
-    saved = verdict["seconds_saved"][0]
-    low, high = sorted(part if saved >= 0 else -part for part in verdict["seconds_saved"][1:])
-    megabytes = verdict["megabytes_saved"]
-    return (
-        f"FedAvg with {verdict['steps']:.1f} steps each would have taken {verdict['seconds']:.4g} s "
-        f"for as many rounds and steps: {abs(saved):.3g} s {'saved' if saved >= 0 else 'more spent'} "
-        f"({low:.3g} to {high:.3g}), {abs(megabytes):.3g} MB {'less' if megabytes >= 0 else 'more'} sent"
-    )
-
-
 def peak_mb() -> float | None:
     """The most memory this process has held; None where the system does not say (Windows)."""
     try:

@@ -12,7 +12,7 @@ import numpy as np
 
 from amsfl import clock, methods
 from amsfl.core import UserError
-from amsfl.core.records import JsonMapping
+from amsfl.core.records import Json, JsonMapping
 from amsfl.planning.planner import policy_of
 from amsfl.settings.checks import round_end_of
 from amsfl.simulation import CustomParts, RunConfig, make_config
@@ -47,23 +47,17 @@ class ForecastRow(NamedTuple):
         return float(np.exp(np.log(seconds).mean()) if np.isfinite(seconds).all() else np.median(seconds))
 
 
-class ForecastGrid(NamedTuple):
-    """What a forecast tries."""
-
-    methods: Sequence[str]
-    round_ends: Sequence[str] = ()  # of methods without one of their own; by default all, quorum and buffer
-    steps: Sequence[int] = STEPS  # where a method does not plan them
-    rates: Sequence[float] = RATES  # where a method does not set its own
-    seeds: int = 3  # of each: partition, first model, sampling, random delays
-
-
 def forecast(
     settings: JsonMapping,
     out: Path,
-    grid: ForecastGrid,
+    names: Sequence[str] = METHODS.split(","),
+    seeds: int = 3,
     watch: Callable[[str, int, int], None] = lambda *_: None,
 ) -> tuple[list[ForecastRow], list[str]]:
-    """Every way, the soonest first, and those that are left out and why; what is on record is not run."""
+    """Every way, the soonest first, and those that are left out and why; what is on record is not run.
+
+    Tried are these methods, and round ends, steps and learning rates unless the settings fix them.
+    """
     base = {"rounds": ROUNDS, **settings, "clock": "makespan", "stop_at_target": True, "details": ""}
     config = make_config(base)
     if config.target is None:
@@ -71,11 +65,7 @@ def forecast(
     table, dataset = clock.read_sites(Path(config.profile)), load_data(config)
     clients = len(client_names(config, dataset)) or table.count
     base |= {"clients": clients}
-    if not grid.round_ends:
-        cohort = config.cohort or clients
-        most, few = (max(1, round(share * cohort)) for share in (0.6, 0.4))
-        grid = grid._replace(round_ends=["all", f"quorum:{most}", f"buffer:{few}"])
-    units, left_out = _units(base, grid, clients)
+    units, left_out = _units(base, names, seeds, clients)
     if not units:
         raise UserError(f"None of the methods can run with these settings: {' '.join(left_out)}")
     ways, best = list[ForecastRow](), np.inf
@@ -99,12 +89,19 @@ def forecast(
     return sorted(ways, key=lambda row: row.middle), left_out
 
 
-def _units(base: JsonMapping, grid: ForecastGrid, clients: int) -> tuple[list[list[RunConfig]], list[str]]:
+def _units(
+    base: Json, names: Sequence[str], seeds: int, clients: int
+) -> tuple[list[list[RunConfig]], list[str]]:
     """The runs of each method with each round end, and why some are left out."""
     units, left_out = [], []
-    for name in sorted(grid.methods, key=lambda name: not name.startswith("amsfl")):
+    most, few = (max(1, round(share * (base.get("cohort") or clients))) for share in (0.6, 0.4))
+    usual = ["all", f"quorum:{most}", f"buffer:{few}"]
+    ends = [base["round_end"]] if "round_end" in base else usual
+    counts = [base["steps"]] if "steps" in base else STEPS
+    rates = [base["lr"]] if "lr" in base else RATES
+    for name in sorted(names, key=lambda name: not name.startswith("amsfl")):
         method = methods.make(name)
-        for end in grid.round_ends if method.facts.round_end == "all" else ["auto"]:
+        for end in ends if method.facts.round_end == "all" else ["auto"]:
             one = make_config({**base, "method": name, "round_end": end})
             try:
                 resolved = round_end_of(one, method, one.cohort or clients)
@@ -116,9 +113,9 @@ def _units(base: JsonMapping, grid: ForecastGrid, clients: int) -> tuple[list[li
             units.append(
                 [
                     make_config({**own, **taken, "lr": lr, "seed": seed})
-                    for taken in ([{}] if planned else [{"steps": count} for count in grid.steps])
-                    for lr in ([None] if method.judges else grid.rates)
-                    for seed in range(one.seed, one.seed + grid.seeds)
+                    for taken in ([{}] if planned else [{"steps": count} for count in counts])
+                    for lr in ([base.get("lr")] if method.judges else rates)
+                    for seed in range(one.seed, one.seed + seeds)
                 ]
             )
     return units, left_out
