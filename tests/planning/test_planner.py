@@ -52,23 +52,6 @@ def after(rounds: int, cohort=ALL, **settings):
     return context, memory, decide(context, memory, rounds, cohort)
 
 
-@pytest.mark.parametrize(
-    ("settings", "policy"),
-    [
-        ({"method": "fedavg"}, "fixed"),
-        ({"method": "scaffold"}, "fixed"),
-        ({"method": "amsfl"}, "price"),
-        ({"method": "amsfl-steps"}, "price"),
-        ({"method": "amsfl-paper"}, "printed"),
-        ({"method": "fedavg", "policy": "speed"}, "speed"),
-        ({"method": "amsfl", "policy": "fixed"}, "fixed"),
-    ],
-)
-def test_who_chooses_the_steps(settings, policy):
-    config = make_config(settings)
-    assert policy_of(config, methods.make(config.method)).name == policy
-
-
 @pytest.mark.parametrize("policy", planning.POLICIES.table)
 @pytest.mark.parametrize("kind", ["sum", "makespan"])
 def test_every_policy_plans_and_its_memory_survives_json(policy, kind):

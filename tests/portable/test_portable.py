@@ -14,7 +14,7 @@ from command_line import invoke, succeed
 
 import amsfl
 from amsfl import portable
-from amsfl.core import DiskError, Remark, UserError
+from amsfl.core import Remark, UserError
 from amsfl.data import load
 from amsfl.data.dataset import LabelScale
 from amsfl.engines.models import make
@@ -115,19 +115,6 @@ def test_the_best_and_the_last_round_survive_a_stop(tmp_path: Path) -> None:
     best = portable.load(tmp_path / "whole", "best")
     assert (best.predict(x) == names).mean() == pytest.approx(max(scores))
     assert (whole.predict(x) == names).mean() == pytest.approx(whole.accuracy)
-
-
-def test_a_changed_model_is_noticed(trained: Any, tmp_path: Path) -> None:
-    where, _ = trained
-    for name in ("model.safetensors", "model.json"):
-        (tmp_path / name).write_bytes((where / name).read_bytes())
-    content = bytearray((tmp_path / "model.safetensors").read_bytes())
-    content[-1] ^= 1
-    (tmp_path / "model.safetensors").write_bytes(content)
-    with pytest.raises(DiskError, match=r"damaged \(model.safetensors was changed\)"):
-        portable.load(tmp_path, "last")
-    with pytest.raises(UserError, match="'best' and the 'last'"):
-        portable.load(where, "first")
 
 
 def test_predict_writes_names_and_probabilities(tmp_path: Path) -> None:

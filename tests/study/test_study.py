@@ -122,46 +122,6 @@ def test_times_in_the_table_are_those_of_the_curves(whole):
     assert float(rows["FedAvg"]["seconds"]) == pytest.approx(np.mean(times), abs=0.005)
 
 
-@pytest.mark.slow
-def test_compare_a_users_table(tmp_path):
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(300, 3))
-    label = np.where(x[:, 0] + x[:, 1] > 0, "yes", "no")
-    rows = [
-        f"{a:.3f},{b:.3f},{c:.3f},{word},site{i % 3}"
-        for i, ((a, b, c), word) in enumerate(zip(x, label, strict=True))
-    ]
-    table = tmp_path / "my.csv"
-    table.write_text("a,b,c,answer,site\n" + "\n".join(rows) + "\n", encoding="utf-8")
-    succeed(
-        "compare", "--data", table, "--label", "answer", "--client-column", "site", "--model", "softmax",
-        "--methods", "fedavg,amsfl", "--profile", "wild", "--tune", "none", "--target", 0.8, "--rounds", 4,
-        "--trials", 2, "--steps", 3, "--out", tmp_path / "out", "--quiet",
-    )  # fmt: skip
-    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    assert "csv:my.csv" in page and "the paper" not in page and 'class="paper"' not in page
-    rows = (tmp_path / "out" / "classes.csv").read_text(encoding="utf-8").splitlines()
-    assert any(row.startswith("yes,") for row in rows)
-
-
-@pytest.mark.slow
-def test_synthetic_data_is_said_everywhere(tmp_path):
-    done = succeed(
-        "compare", "--data", "nslkdd-synth", "--methods", "fedavg", "--rounds", 2, "--trials", 1,
-        "--tune", "none", "--model", "softmax", "--steps", 2, "--out", tmp_path, "--quiet",
-    )  # fmt: skip
-    assert "Synthetic data" in done.output
-    for path in tmp_path.iterdir():
-        if path.suffix in (".csv", ".md", ".tex", ".html") or path.name == "summary.json":
-            assert "Synthetic data" in path.read_text(encoding="utf-8"), path.name
-
-
-def test_fedcsda_comes_with_its_note(whole):
-    for path in whole.iterdir():
-        if path.suffix in (".csv", ".md", ".tex", ".html") or path.name == "summary.json":
-            assert "no public description" in path.read_text(encoding="utf-8"), path.name
-
-
 def test_a_method_of_the_users_own_goes_by_a_folders_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
