@@ -41,7 +41,7 @@ class PrivacySettings(Protocol):
     rounds: int | None
     seconds: float | None
     extrapolation: float
-    class_weights: str
+    class_weights: Any  # one of a few words
     availability: str
     target: float | None
     stop_at_target: bool
