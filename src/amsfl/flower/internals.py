@@ -92,13 +92,6 @@ def store_reply(message: Any, state: Any, objects: Any) -> None:
     import_module(SUPERNODE_LOOP)._insert_message(message, state, objects)
 
 
-def forget_messages(messages: list[Any], state: Any, objects: Any) -> None:
-    """Drop messages that a SuperNode has received, with the parts of them that it has."""
-    state.delete_messages(message_ids=[message.metadata.message_id for message in messages])
-    for message in messages:
-        objects.delete(message.metadata.message_id)
-
-
 def waiting_runs(state: Any) -> set[int]:
     """Runs with a task that no worker has asked for yet."""
     status, kind = (getattr(import_module(NAMES[name]), name) for name in ("Status", "TaskType"))

@@ -31,7 +31,8 @@ def steady_time() -> float:
     return _BEGAN + time.monotonic()
 
 
-class RoundGrid(Grid):
+@Grid.register  # isinstance says so, and what is not here is the inner one's
+class RoundGrid:
     """Ends rounds by a quorum, a deadline, or from any so many replies.
 
     Args:
@@ -157,26 +158,8 @@ class RoundGrid(Grid):
         return sum(node in self._connected for node in some)
 
     def __getattr__(self, name: str) -> Any:
+        """All else is the inner grid's."""
         return getattr(self.grid, name)
-
-    def get_node_ids(self) -> Iterable[int]:
-        return self.grid.get_node_ids()
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        return self.grid.push_messages(messages)
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        return self.grid.pull_messages(message_ids)
-
-    def set_run(self, run: Any) -> None:
-        self.grid.set_run(run)
-
-    @property
-    def run(self) -> Any:
-        return self.grid.run
-
-    def create_message(self, *arguments: Any, **settings: Any) -> Message:
-        return self.grid.create_message(*arguments, **settings)
 
 
 def again(order: Message) -> Message:

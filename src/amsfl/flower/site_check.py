@@ -6,23 +6,21 @@
 import contextlib
 import io
 import os
-import socket
 import ssl
 import stat
 import sys
 import time
-import urllib.request
 from collections.abc import Callable
 from email.utils import parsedate_to_datetime
-from http.client import HTTPException
-from importlib.metadata import PackageNotFoundError, version
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from amsfl.core import UserError
 from amsfl.core.version import VERSION
 
-SECONDS = 5.0  # for one answer of the SuperLink
+SECONDS = 5.0  # for an answer of the SuperLink
 CLOCKS = 60.0  # seconds by which clocks may differ: certificates and signatures carry times
 TRIED = ("1.41.", "1.42.")  # versions of Flower
 SOON = 14 * 24 * 3600.0  # a certificate that ends within two weeks is worth a word
@@ -38,12 +36,9 @@ def check(
     node: dict[str, Any] | None = None,
 ) -> bool:
     """`amsfl supernode --check APP`: whether all is well, of what this site has."""
-    checks: dict[str, Callable[[], str]] = {"versions": lambda: versions(flwr())}
+    checks: dict[str, Callable[[], str]] = {"versions": lambda: versions(version("flwr"))}
     if superlink:
-        checks["port"] = lambda: reach(superlink)
-        if certificates:
-            checks["certificate"] = lambda: certificate(superlink, certificates)
-        checks["clock"] = lambda: clock(superlink, certificates)
+        checks["superlink"] = lambda: link(superlink, certificates)
     if private_key:
         checks["key"] = lambda: key(private_key)
     checks["round"] = lambda: try_round(app, node or {})
@@ -57,60 +52,47 @@ def check(
     return fine
 
 
-def flwr() -> str:
-    try:
-        return version("flwr")
-    except PackageNotFoundError:
-        return ""
-
-
 def versions(flwr: str) -> str:
-    text = f"Python {sys.version.split()[0]}, amsfl {VERSION}, Flower {flwr or 'missing'}"
+    text = f"Python {sys.version.split()[0]}, amsfl {VERSION}, Flower {flwr}"
     if not flwr.startswith(TRIED):
         raise UserError(f"{text}: pip install 'amsfl[flower]' brings one that was tried")
     return text
 
 
-def reach(superlink: str) -> str:
-    host, port = address(superlink)
+def link(superlink: str, certificates: Path | None) -> str:
+    """Its port, its certificate and its clock."""
+    host, _, port = superlink.rpartition(":")
+    if not port.isdigit():
+        raise UserError(f"{superlink!r} is no HOST:PORT: write --superlink example.org:8000")
+    host, ends = host.strip("[]"), ""
     try:
-        with socket.create_connection((host, port), SECONDS):
-            return f"{host}:{port} accepts connections"
+        if certificates is None:
+            held = HTTPConnection(host, int(port), timeout=SECONDS)
+        else:
+            trusted = ssl.create_default_context(cafile=str(certificates))
+            held = HTTPSConnection(host, int(port), timeout=SECONDS, context=trusted)
+        held.connect()
+        if certificates is not None:
+            ends = held.sock.getpeercert()["notAfter"]
+        held.request("GET", "/health")
+        apart = abs(parsedate_to_datetime(held.getresponse().headers["Date"]).timestamp() - time.time())
+    except ssl.SSLError as error:
+        why = getattr(error, "verify_message", "") or error.reason
+        advice = "use the server's ca.pem, and the name that the certificate was made for"
+        raise UserError(f"{superlink} is not believed ({why}); {advice}") from None
     except OSError as error:
         advice = "start the SuperLink, open the port in its firewall, or mend the address"
-        raise UserError(f"{host}:{port}: {error.strerror or error}; {advice}") from None
-
-
-def certificate(superlink: str, certificates: Path) -> str:
-    host, port = address(superlink)
-    try:
-        trusted = ssl.create_default_context(cafile=str(certificates))
-        plain = socket.create_connection((host, port), SECONDS)
-        with plain, trusted.wrap_socket(plain, server_hostname=host) as secure:
-            held: Any = secure.getpeercert() or {}
-    except (ssl.SSLError, OSError) as error:
-        why = getattr(error, "verify_message", "") or error.strerror or str(error)
-        advice = "use the server's ca.pem, and the name that the certificate was made for"
-        raise UserError(f"{host}:{port} is not believed ({why}); {advice}") from None
-    left = ssl.cert_time_to_seconds(held["notAfter"]) - time.time()
-    text = f"{host} is believed, for {left / 86400:.0f} days more"
-    if left <= SOON:
-        raise UserError(f"{text}; make a new one soon")
-    return text
-
-
-def clock(superlink: str, certificates: Path | None) -> str:
-    authority = str(certificates) if certificates else None
-    try:
-        with opened(f"{'https' if authority else 'http'}://{superlink}/health", authority) as reply:
-            theirs = parsedate_to_datetime(reply.headers["Date"]).timestamp()
-    except (HTTPException, OSError, TypeError, ValueError) as error:
+        raise UserError(f"{superlink}: {error.strerror or error}; {advice}") from None
+    except (HTTPException, TypeError, ValueError) as error:
         raise UserError(f"no time from {superlink} ({error}); is that a SuperLink?") from None
-    apart = abs(theirs - time.time())
+    left = ssl.cert_time_to_seconds(ends) - time.time() if ends else SOON + 1
+    believed = f", is believed for {left / 86400:.0f} days more" if ends else ""
+    text = f"{superlink} answers{believed}, and its clock is {apart:.0f} s from ours"
     if apart > CLOCKS:
-        advice = "set this clock by NTP (timedatectl set-ntp true)"
-        raise UserError(f"{apart:.0f} s from the SuperLink's: {advice}")
-    return f"{apart:.0f} s from the SuperLink's"
+        raise UserError(f"{text}: set this one by NTP (timedatectl set-ntp true)")
+    if left <= SOON:
+        raise UserError(f"{text}: make a new certificate soon")
+    return text
 
 
 def key(path: Path) -> str:
@@ -119,9 +101,8 @@ def key(path: Path) -> str:
     try:
         load_ssh_private_key(path.expanduser().read_bytes(), None)
     except (OSError, ValueError) as error:
-        raise UserError(
-            f"{path}: {error}; copy this site's private key here from where it was made"
-        ) from None
+        advice = "copy this site's private key here from where it was made"
+        raise UserError(f"{path}: {error}; {advice}") from None
     if os.name == "posix" and stat.S_IMODE(path.expanduser().stat().st_mode) & 0o077:
         raise UserError(f"others may read {path}: chmod 600 {path}")
     return f"{path} is a private key that only its owner reads"
@@ -147,19 +128,7 @@ def try_round(app: Path, node: dict[str, Any]) -> str:
     return f"{grid.answered} replies, {grid.seconds / grid.answered:.3g} s each"
 
 
-def address(superlink: str) -> tuple[str, int]:
-    host, _, port = superlink.rpartition(":")
-    if not port.isdigit():
-        raise UserError(f"{superlink!r} is no HOST:PORT: write --superlink example.org:8000")
-    return host.strip("[]"), int(port)
-
-
-def opened(url: str, authority: str | None = None) -> Any:
-    """`authority`: the certificate that https is checked by."""
-    trusted = ssl.create_default_context(cafile=authority) if url.startswith("https:") else None
-    return urllib.request.urlopen(url, timeout=SECONDS, context=trusted)
-
-
 if __name__ == "__main__":
     if where := os.environ.get("AMSFL_HEALTH", ""):
-        opened(where, os.environ.get("AMSFL_HEALTH_CA")).close()
+        ours = os.environ.get("AMSFL_HEALTH_CA")
+        link(where, Path(ours) if ours else None)

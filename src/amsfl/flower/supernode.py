@@ -34,7 +34,6 @@ PORTS = range(20_000, 32_000)  # below those that systems hand out to outgoing c
 MOST = 2  # runs whose workers are kept at the same time
 TIDY = 10.0  # seconds between two looks at who is idle
 IDLE = 600.0  # seconds without a message after which a worker is ended
-FETCH = 120.0  # seconds in which a worker has its message from the SuperNode beside it, imports included
 
 
 def main(arguments: Sequence[str], poll: float = POLL) -> None:
@@ -109,8 +108,6 @@ class MessageLoop:
     def deliver(self, push: Callable[..., None], state: Any, object_store: Any, **connection: Any) -> None:
         """Send replies until no message is left without one."""
         self.state, self.objects, self.at_work = state, object_store, None
-        # Flower keeps a message whose run was stopped while its parts were fetched; no worker will have it
-        internals.forget_messages(internals.unanswered(state)[:-1], state, object_store)
         with contextlib.suppress(NoReply):  # there is no message any more
             push(state=state, object_store=object_store, **connection)
             while internals.unanswered(state):
@@ -140,31 +137,21 @@ class Worker:
     def __init__(self, command: tuple[str, ...] = COMMAND):
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.used, self.busy = time.monotonic(), False
-        self.fetching: float | None = None  # since when it asks for its message
 
     @property
     def alive(self) -> bool:
         return self.process.poll() is None
 
-    @property
-    def useless(self) -> bool:
-        """Whether it is idle for long, or has waited too long for parts of its message: Flower's own patience
-        is two hours."""
-        since, now = self.fetching, time.monotonic()
-        return now - since > FETCH if since is not None else not self.busy and now - self.used > IDLE
-
     def do(self, task: dict[str, Any]) -> bool:
         """Hand over one message and wait until it is answered; False where the worker is gone after it."""
         assert self.process.stdin is not None and self.process.stdout is not None
-        self.fetching = time.monotonic()
         try:
             self.process.stdin.write(json.dumps(task) + "\n")
             self.process.stdin.flush()
-            while (answer := self.process.stdout.readline().strip()) == "fetched":
-                self.fetching = None
+            answer = self.process.stdout.readline().strip()
         except OSError:
             answer = ""
-        self.used, self.fetching = time.monotonic(), None
+        self.used = time.monotonic()
         return answer == "done"
 
     def end(self) -> None:
@@ -271,7 +258,7 @@ class WorkerPool:
 
     def tidy(self) -> None:
         for run, worker in [*self.workers.items()]:
-            if worker.useless:
+            if not worker.busy and time.monotonic() - worker.used > IDLE:
                 self.drop(run)
 
     def close(self) -> None:
@@ -309,9 +296,8 @@ def work() -> None:
     """A worker: runs a run's messages one after another, so that imports and compiled programs are paid once.
 
     It is told of each message by a line on its standard input (address and token, by which it asks the
-    SuperNode for the rest) and says "fetched" when it has the message, then "done" or "failed". When that
-    input closes, the SuperNode is gone, and so is this process. What an app prints goes to the SuperNode's
-    log.
+    SuperNode for the rest) and says "done" or "failed" in the end. When that input closes, the SuperNode is
+    gone, and so is this process. What an app prints goes to the SuperNode's log.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # an app may print; the pipe is ours
@@ -320,11 +306,10 @@ def work() -> None:
     internals.pull_task_input  # noqa: B018  (the same)
 
     apps: dict[str, Any] = {}
-    say = partial(print, file=answers, flush=True)
     try:
         for line in lines(sys.stdin):
-            fine = answer(apps, partial(say, "fetched"), **json.loads(line))
-            say("done" if fine else "failed")
+            fine = answer(apps, **json.loads(line))
+            print("done" if fine else "failed", file=answers, flush=True)
             if not fine:
                 break  # whatever the app has left half done ends with this process
     except KeyboardInterrupt:  # Flower's way to say that the run was stopped
@@ -346,7 +331,7 @@ def lines(source: TextIO) -> Iterator[str]:
         yield received.get()
 
 
-def answer(apps: dict[str, Any], on_fetched: Callable[[], None], address: str, token: str) -> bool:
+def answer(apps: dict[str, Any], address: str, token: str) -> bool:
     """One message, from the SuperNode and back to it; whether the app did not raise."""
     token_ = internals.RuntimeTokenHttpInterceptor(token)
     retry = internals.make_simple_http_retry_invoker()
@@ -357,7 +342,6 @@ def answer(apps: dict[str, Any], on_fetched: Callable[[], None], address: str, t
     status, why = internals.SubStatus.COMPLETED, ""
     try:
         message, context, run, fab = internals.pull_task_input(client)
-        on_fetched()
         if fab.hash_str not in apps:  # installed where Flower installs it
             internals.install_from_fab(fab.content, skip_prompt=True)
             load_app = internals.get_load_client_app_fn("", None, multi_app=True)
