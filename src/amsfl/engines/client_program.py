@@ -41,15 +41,15 @@ class ClientJob(NamedTuple):
     chance: Array  # by which rows are in a private minibatch (sampling.digits); else no columns
 
 
-INTEGERS, STEPS, BEGIN = 8, 4, 5  # columns of a table, and the places of some
+INTEGERS, STEPS, BEGIN = 9, 4, 5  # columns of a table, and the places of some; the last make its key
 FLOATS, SHARE = 3, 2  # lr, noise, and how much its upload counts in a sum
 
 
 def jobs_of(table: Table, state: Array, memory: Array) -> tuple[ClientJob, Array]:
     """A table's columns, inside a compiled program, and how much each upload counts in a sum."""
     integers, floats, chance = table
-    *own, one, other = integers.T
-    key = one.astype(jnp.uint32), other.astype(jnp.uint32)
+    *own, seed, number, client = integers.T
+    key = sampling.stream(*(each.astype(jnp.uint32) for each in (seed, number, client)))
     lr, noise, share = floats.T
     return ClientJob(state, memory, *own, key, lr, noise, chance), share  # type: ignore[call-arg]
 
@@ -66,7 +66,7 @@ def batch_of(job: ClientJob, rows: Rows, step: Number, size: int, shuffled: int 
 
 def job_tables(task: Task, batch: int, private: bool) -> Callable[[Sequence[Work]], Table]:
     """make(work of many trials) -> the table of all their jobs, one after another."""
-    shards, seeds = task.shards, sampling.words(task.seeds)
+    shards, seeds = task.shards, sampling.words(task.seeds).view(np.int32)
     fixed = np.stack([shards.start, shards.size, shards.held], -1).astype(np.int32)
     noise = np.zeros(shards.size.shape) if task.noise is None else task.noise
     chances = sampling.digits(batch, shards.size)[..., : None if private else 0]
@@ -80,9 +80,7 @@ def job_tables(task: Task, batch: int, private: bool) -> Callable[[Sequence[Work
         integers = np.empty((len(who), INTEGERS), np.int32)
         integers[:, 0], integers[:, 1:STEPS] = trial, fixed[trial, who]
         integers[:, STEPS], integers[:, BEGIN] = steps, begin
-        with np.errstate(over="ignore"):  # hashes do
-            keys = sampling.stream(seeds[trial], sampling.words(number), sampling.words(who))
-        integers[:, 6], integers[:, 7] = (key.view(np.int32) for key in keys)
+        integers[:, 6], integers[:, 7], integers[:, 8] = seeds[trial], number, who
         floats = np.zeros((len(who), FLOATS), task.dtype)
         floats[:, 0], floats[:, 1] = lr, noise[trial, who]
         if asked[0].shares is not None:
