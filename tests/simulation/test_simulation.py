@@ -14,9 +14,8 @@ from amsfl import methods
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.engines.models import Model
-from amsfl.record import RoundRecord, dumps, read_run
+from amsfl.record import dumps
 from amsfl.simulation import CustomParts, run_batch
-from amsfl.simulation.summary import against_fedavg
 
 
 @pytest.fixture(scope="module")
@@ -227,62 +226,3 @@ def test_a_run_in_float64_changes_no_other_run(run):
     assert before.params.tobytes() == after.params.tobytes()
     assert before.params.dtype == np.float32 and wide.params.dtype == np.float64
     np.testing.assert_allclose(before.params, wide.params, rtol=1e-2, atol=1e-4)
-
-
-PACES = np.array([1.0, 9.0, 3.0])
-
-
-def a_round(steps, took, **changes):
-    seconds = {"sum": sum(took), "makespan": max(took)}
-    plan = {"client_seconds": took}
-    return RoundRecord(
-        1, seconds, seconds, cohort=[0, 2], steps=steps, bytes_up=3e6, bytes_down=2e6, plan=plan, **changes
-    )
-
-
-def test_two_rounds_by_hand():
-    """Steps take 1 s and 3 s, the rest half a second. 7, 1 and 5, 3 steps are 4 each in the mean: FedAvg's
-    rounds take 12.5 s by its slower client, the run's took 7.5 and 9.5. It sends 4 clients' 1 MB, not 10."""
-    rounds = [a_round([7, 1], [7.5, 3.5]), a_round([5, 3], [5.5, 9.5])]
-    found = against_fedavg(rounds, "makespan", 1e6, PACES)
-    assert (found["steps"], found["seconds"], found["megabytes"]) == (4.0, 25.0, 4.0)
-    saved = found["seconds_saved"]
-    assert saved[0] == pytest.approx(8.0) and found["megabytes_saved"] == pytest.approx(-6.0)
-    reach = 1.645 * np.std([5.0, 3.0]) / np.sqrt(2) * 2
-    assert saved[1:] == pytest.approx([8 - reach, 8 + reach])
-    assert against_fedavg(rounds, "sum", 1e6, PACES)["seconds"] == pytest.approx(2 * (4.5 + 12.5))
-
-
-def test_a_reading_is_no_part_of_fedavg():
-    plain, read = a_round([4, 4], [4.5, 12.5]), a_round([4, 4], [5.5, 15.5], readings={"loss": [1.0, 1.0]})
-    one, two = (against_fedavg([each], "makespan", 1e6, PACES) for each in (plain, read))
-    assert one["seconds"] == two["seconds"] == 12.5
-
-
-def test_rounds_that_do_not_say_how_long_clients_took():
-    silent = a_round([4, 4], [4.5, 12.5])._replace(plan={})
-    assert against_fedavg([silent], "makespan", 1e6, PACES) == against_fedavg([], "sum", 1e6, PACES) == {}
-
-
-def test_planned_runs_have_a_verdict(tmp_path):
-    planned = SMALL | {"method": "amsfl", "policy": "price", "profile": "wild", "progress": False}
-    result = amsfl.run(dataset=own_data(), out=tmp_path / "run", **planned)
-    verdict = read_run(tmp_path / "run").summary.verdict
-    assert verdict == result.summary.verdict and verdict["guard"]["judge"]
-    assert verdict["seconds"] - verdict["seconds_saved"][0] == pytest.approx(result.summary.virtual_seconds)
-    assert amsfl.run(dataset=own_data(), **SMALL, progress=False).summary.verdict == {}
-
-
-@pytest.mark.parametrize(("clock", "cohort"), [("sum", 0), ("makespan", 2)])
-def test_fedavg_pays_for_nothing_of_amsfl(clock, cohort):
-    """What the verdict says of FedAvg is what FedAvg takes: its steps, its latency, a vector each way."""
-    settings = SMALL | {"profile": "wild", "clock": clock, "cohort": cohort or None, "batch": 16}
-    planned = amsfl.run(dataset=own_data(), progress=False, **settings | {"method": "amsfl"})
-    verdict = planned.summary.verdict
-    low, high = (
-        amsfl.run(dataset=own_data(), progress=False, **settings | {"method": "fedavg", "steps": steps})
-        for steps in (10, 20)
-    )
-    seconds = [each.summary.virtual_seconds for each in (low, high)]
-    share = (verdict["steps"] - 10) / 10
-    assert verdict["seconds"] == pytest.approx(seconds[0] + share * (seconds[1] - seconds[0]), rel=1e-6)

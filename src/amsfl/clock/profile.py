@@ -330,7 +330,6 @@ class Overhead(NamedTuple):
     bytes_up: float
     extra_gradients: float | Floats = 0.0  # of everybody, or of each client
     extra_per_step: float = 0.0
-    fedavg_bytes: tuple[float, float] = (0.0, 0.0)  # down and up, of FedAvg in its place
 
 
 class Account(NamedTuple):
@@ -347,7 +346,6 @@ class Costs(NamedTuple):
     step_seconds: Floats
     comm_seconds: Floats  # everything that does not depend on the steps
     accounts: Mapping[str, Account] = {}  # what else it spends, by name
-    fedavg_seconds: Floats | None = None  # comm_seconds of FedAvg in its place, where that is known
 
 
 def costs(profile: Profile, job: Overhead) -> Costs:
@@ -365,7 +363,6 @@ def costs(profile: Profile, job: Overhead) -> Costs:
         profile.step_seconds * (1 + job.extra_per_step),
         _link_seconds(profile, job.bytes_down, job.bytes_up) + profile.step_seconds * job.extra_gradients,
         accounts,
-        _link_seconds(profile, *job.fedavg_bytes),
     )
 
 

@@ -106,7 +106,6 @@ class Summary(NamedTuple):
     megabytes_to_target: float | None = None
     details: Json = {}  # of the last model: confusion, AUC, calibration; each client's own rows
     best: Json = {}  # the best round by the hold-out: round, score, by; {}: nobody scored any
-    verdict: Json = {}  # of planned steps: the guard, what was saved against FedAvg
     files: dict[str, str] = {}  # SHA-256 of the model's files: so they belong to this run
 
 

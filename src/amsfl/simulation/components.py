@@ -162,7 +162,6 @@ def work_of(federation: Federation, policy: Policy, dim: int, batch: int = BATCH
         protocol.upload_bytes(method, transmit, dim) + 4.0 * (SENT if reads else 0),
         max(gradients, float(reads)) + facts.extra_rows / (3 * batch),
         facts.extra_per_step,
-        (4.0 * dim, protocol.upload_bytes(methods.make("fedavg"), transmit, dim)),
     )
 
 

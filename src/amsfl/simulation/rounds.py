@@ -344,10 +344,6 @@ def round_record(setup: RunSetup, trial: TrialState, this: Round, scores: dict[s
         timeline = {"staleness": ages.tolist(), "dropped": [*map(list, lost)]}
         timeline |= {"started": jobs["started"].tolist(), "arrived": jobs["arrives"].tolist()}
     explained = this.decision.explain | {"client_seconds": this.took.tolist()}
-    if costs.fedavg_seconds is not None and not setup.policy.constant:
-        a_round, a_step = costs.comm_seconds - costs.fedavg_seconds, setup.profiles[index].step_seconds
-        extra = a_round[clients] + (costs.step_seconds - a_step)[clients] * steps
-        explained["extra_seconds"] = extra.tolist()
     if setup.judges:
         judge = trial.memory.judge
         explained |= {"held_loss": judge.held_loss, "verdict": Verdict(judge.verdict).name.lower()}

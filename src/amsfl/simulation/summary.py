@@ -1,11 +1,5 @@
-"""The end of a run in numbers: summary.json, what a planned run saved against FedAvg with equal steps, what
-one number hides (confusion, AUC, calibration, columns, clients' rows).
-
-FedAvg is given as many rounds and as many steps in all: everybody takes the run's mean number of steps in
-every round, and nothing of what the run's own method asks for besides (`extra_seconds` of a round's plan).
-What is neither steps nor that stays as it was. Whether FedAvg would have needed more rounds or fewer, no
-record of another method says.
-"""
+"""The end of a run in numbers: summary.json, and what one number hides (confusion, AUC, calibration, columns,
+clients' rows)."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -13,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from amsfl import methods, planning, protocol
+from amsfl import planning
 from amsfl.core.records import Json
 from amsfl.core.scores import UNBALANCED, judged_by
 from amsfl.data.dataset import is_own_table
@@ -31,7 +25,6 @@ from amsfl.simulation.components import client_labels, precision
 from amsfl.simulation.setup import RunSetup
 from amsfl.simulation.trial import TrialState
 
-NORMAL = 1.645  # standard errors on both sides: a 90% interval
 ROWS, COLUMNS = 2000, 300  # of a table at most, for importances: some seconds
 
 
@@ -92,60 +85,12 @@ def summarise(
         score=setup.score.name,
         details=details,
         best=best,
-        verdict=_verdict(setup, trial, records),
         wall={
             "seconds": wall,
             "client_steps_per_second": int(trial.steps.sum()) / wall if wall else None,
             "peak_mb": peak_mb(),
         },
     )
-
-
-def _verdict(setup: RunSetup, trial: TrialState, records: Sequence[RoundRecord]) -> Json:
-    """What guarded a planned run and what it saved; {} where nobody planned steps, or rounds do not wait."""
-    (method, transmit, rule, *_), judge = setup.federation, trial.memory.judge
-    if setup.policy.constant or not setup.end.waits_for_all:
-        return {}
-    fedavg = protocol.upload_bytes(methods.make("fedavg"), transmit, setup.task.dim)
-    bytes_each = 4.0 * setup.task.dim + fedavg
-    paces = setup.profiles[trial.index].step_seconds
-    saved = against_fedavg(records, setup.configs[trial.index].clock, bytes_each, paces)
-    if not saved:
-        return {}
-    guard = {"judge": method.judges, "returns": len(judge.backs), "restarts": len(judge.restarts)}
-    return {"guard": guard | {"rule": "" if rule is None else rule.name}, **saved}
-
-
-def against_fedavg(
-    rounds: Sequence[RoundRecord], clock: str, bytes_each: float, step_seconds: Matrix
-) -> Json:
-    """FedAvg in place of the rounds of a run that waits for its whole cohort, and what was saved against it,
-    below 0: what more was spent; {} where rounds do not say how long clients took.
-
-    A client of FedAvg sends and receives `bytes_each` in a round.
-    """
-    rounds = [each for each in rounds if each.cohort]
-    if not rounds or not all("client_seconds" in each.plan for each in rounds):
-        return {}
-    clients = sum(len(each.cohort) for each in rounds)
-    steps = sum(sum(each.steps) for each in rounds) / clients
-    took = []
-    for each in rounds:
-        pace, own = step_seconds[each.cohort], np.asarray(each.plan["client_seconds"], float)
-        extra = np.asarray(each.plan.get("extra_seconds", pace * bool(each.readings)), float)
-        seconds = np.maximum(own - extra - pace * np.asarray(each.steps), 0) + pace * steps
-        took.append(float(seconds.sum() if clock == "sum" else seconds.max()))
-    saved = np.array(took) - [each.round_seconds[clock] for each in rounds]
-    mean, reach = saved.mean(), NORMAL * saved.std() / len(rounds) ** 0.5
-    megabytes = clients * bytes_each / 1e6
-    return {
-        "steps": steps,  # of everybody in every round
-        "seconds": float(sum(took)),
-        # 90% interval by the spread over rounds
-        "seconds_saved": [len(rounds) * float(part) for part in (mean, mean - reach, mean + reach)],
-        "megabytes": megabytes,
-        "megabytes_saved": megabytes - sum(each.bytes_up + each.bytes_down for each in rounds) / 1e6,
-    }
 
 
 def peak_mb() -> float | None:
