@@ -170,8 +170,8 @@ def numbers(record: RoundRecord, clock: str) -> dict[str, float]:
         values |= {"plan/steps_mean": mean, "plan/steps_most": float(max(record.steps))}
         values |= {"plan/steps_least": float(min(record.steps)), "plan/clients": float(len(record.steps))}
     values["cost/megabytes"] = (record.bytes_up + record.bytes_down) / 1e6
-    spent = {"cost/joules": record.joules, "cost/money": record.cost}
-    values |= {name: value for name, value in spent.items() if value is not None}
+    if record.joules is not None:
+        values["cost/joules"] = record.joules
     if record.plan.get("refused"):
         values["cost/refused"] = float(len(record.plan["refused"]))
     return values

@@ -1,5 +1,5 @@
 """How fast clients are, by a name, a draw, or a table of sites; and what a round costs them: seconds by
-either clock, joules, megabytes, money.
+either clock, joules, megabytes.
 
 The table of sites is one CSV for `amsfl plan`, `--profile FILE.csv` and `amsfl deploy --profile`. Whoever
 reads it takes the columns that it needs and says which it does not use.
@@ -41,7 +41,6 @@ COLUMNS: dict[str, tuple[str, float, float]] = {  # what a column holds, and bet
     "off_seconds": ("mean seconds that it is away between", 0.0, LARGEST),
     "joules_step": ("joules of one local step", 0.0, LARGEST),
     "joules_mb": ("joules of a megabyte, up or down", 0.0, LARGEST),
-    "cost_mb": ("money that a megabyte costs, up or down", 0.0, LARGEST),
     "epsilon": ("privacy that this client may spend", SMALLEST, LARGEST),
 }
 
@@ -105,7 +104,7 @@ BUILT_IN: dict[str, tuple[str, list[float], list[float], list[float] | None]] = 
     ),
     "far": ("speeds within 8x, communication dear", [0.01, 0.02, 0.04, 0.015, 0.08], [1, 1.5, 2, 1, 3], None),
     "battery": (
-        "two servers on the mains, three phones; joules and the price of a megabyte are known",
+        "two servers on the mains, three phones; joules are known",
         [0.01, 0.012, 0.05, 0.06, 0.08],
         [0.05, 0.05, 0.2, 0.2, 0.3],
         None,
@@ -113,15 +112,14 @@ BUILT_IN: dict[str, tuple[str, list[float], list[float], list[float] | None]] = 
     "wan": ("slow clients near, fast ones far", [0.08, 0.01, 0.04, 0.02, 0.01], [0.5, 3, 1, 2, 0.5], None),
 }
 
-# servers draw 200 W while they compute, phones 4 W; a megabyte costs a phone 10 J and a cent
+# servers draw 200 W while they compute, phones 4 W; a megabyte costs a phone 10 J
 SPENT: dict[str, dict[str, list[float]]] = {
     "battery": {
         "joules_step": [2.0, 2.4, 0.2, 0.24, 0.32],
         "joules_mb": [0.5, 0.5, 10.0, 10.0, 10.0],
-        "cost_mb": [0.0, 0.0, 0.01, 0.01, 0.01],
     }
 }
-SPENDING = ("joules_step", "joules_mb", "cost_mb")
+SPENDING = ("joules_step", "joules_mb")
 LINKS = ("latency", "up_mbps", "down_mbps")
 LUCK = ("jitter", "failure", "on_seconds", "off_seconds")  # clock/conditions.py takes them from the table
 
@@ -138,7 +136,7 @@ class Profile:
     shares: Floats | None = None  # expected shares of the data, where the profile says so
     sites: Sites | None = None  # the table that it was read from, with all its columns
     used: frozenset[str] = frozenset()  # those columns of it that are in here
-    spends: Mapping[str, Floats] = field(default_factory=dict)  # what is known of joules and money, by column
+    spends: Mapping[str, Floats] = field(default_factory=dict)  # what is known of joules, by column
 
     @property
     def clients(self) -> int:
@@ -349,7 +347,7 @@ class Costs(NamedTuple):
 
 
 def costs(profile: Profile, job: Overhead) -> Costs:
-    """What each client's steps and rounds take: megabytes always, joules and money where they are known."""
+    """What each client's steps and rounds take: megabytes always, joules where they are known."""
     none, known = np.zeros(profile.clients), profile.spends
     down, up = (np.full(profile.clients, each / MEGABYTE) for each in (job.bytes_down, job.bytes_up))
     accounts = {"megabytes": Account(none, down, up)}
@@ -357,8 +355,6 @@ def costs(profile: Profile, job: Overhead) -> Costs:
         step, each = known.get("joules_step", none), known.get("joules_mb", none)
         begun = each * down + step * job.extra_gradients
         accounts["joules"] = Account(step * (1 + job.extra_per_step), begun, each * up)
-    if "cost_mb" in known:
-        accounts["cost"] = Account(none, *(known["cost_mb"] * each for each in (down, up)))
     return Costs(
         profile.step_seconds * (1 + job.extra_per_step),
         _link_seconds(profile, job.bytes_down, job.bytes_up) + profile.step_seconds * job.extra_gradients,

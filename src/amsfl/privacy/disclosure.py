@@ -27,7 +27,6 @@ BY_SERVER = "the server, which is trusted with it: cut, summed and noised before
 ORDERED = "nothing: the server ordered them"
 UNCOUNTED = "nothing, and not counted in epsilon: under privacy only what is declared public"
 HARMLESS = "nothing: no row has a part in it"
-SPENDS = ("hello.joules_step", "hello.joules_mb", "hello.cost_mb")
 READING = tuple(f"report.{name}" for name in Reading._fields)
 
 
@@ -81,13 +80,11 @@ def on_flower(readings: bool, private: bool, scores: int) -> list[Leaf]:
     name = ("hello.name", "hello.own_optimizer", "hello.open", "echo.*")
     who = "what the client calls itself, of which make it is, which order it answers"
     first = "the first model, drawn from a seed, and its layers' names"
-    costs = "joules of its steps and bytes, and what those cost, if it says so"
     left = "nothing: it follows from orders"
     leaves = [
         Leaf("name", who, every, HARMLESS, name),
         Leaf("state", "whether it had lost its own state", every, HARMLESS, ("report.lost_state",)),
         Leaf("model", first, once, HARMLESS, ("model.*", "tensors.*")),
-        Leaf("spends", costs, once, HARMLESS, SPENDS),
         Leaf("budget", "what its own epsilon has left", once, left, ("hello.epsilon",)),
     ]
     if private or not readings:

@@ -55,7 +55,6 @@ class RoundRecord(NamedTuple):
     arrived: list[float] = []
     dropped: list[list[float]] = []
     joules: float | None = None  # of all clients together; None where the profile does not say
-    cost: float | None = None  # of what was sent, in the profile's money
     epsilon: list[float] = []  # of all clients: privacy lost so far, at most; [] if not private
 
     @property
@@ -101,7 +100,6 @@ class Summary(NamedTuple):
     score: str = "accuracy"  # what target and curves are of: accuracy, f1, f1:CLASS, r2, mae, ...
     local_scores: dict[str, list[float | None]] | None = None  # as local_accuracy, R² of numbers
     joules: float | None = None  # of all clients together; None where the profile does not say
-    cost: float | None = None  # of what was sent, in the profile's money
     joules_to_target: float | None = None
     megabytes_to_target: float | None = None
     details: Json = {}  # of the last model: confusion, AUC, calibration; each client's own rows

@@ -113,7 +113,6 @@ def trial_rows(method: ReportedMethod, score: Score) -> Iterator[Row]:
             "steps": sum(summary.steps.values()),
             "megabytes": (summary.bytes_up + summary.bytes_down) / MEGABYTE,
             "joules": summary.joules,
-            "cost": summary.cost,
         }
         for clock in CLOCKS:
             row[f"seconds_{clock}"] = summary.virtual_seconds_by_clock[clock]

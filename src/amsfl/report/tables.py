@@ -153,10 +153,7 @@ def other_scores(c: Comparison) -> Table:
         Column("rounds", "Rounds", 1),
         Column("steps", "Client steps"),
         Column("megabytes", "MB sent", 1),
-    ]
-    costs += [
         Column("joules", "Joules", 1),
-        Column("cost", "Cost", 1),
         Column("waiting", "Clients wait, %", 1),
     ]
     costs += [Column("least_joules", f"Joules to {c.goal}", 1)] if c.target is not None else []

@@ -188,7 +188,6 @@ def row(record: RoundRecord, clock: str, main: Score) -> Json:
         "clients": len(record.cohort),
         "megabytes": (record.bytes_up + record.bytes_down) / MEGABYTE,
         **({} if record.joules is None else {"joules": record.joules}),
-        **({} if record.cost is None else {"cost": record.cost}),
         "wall_seconds": record.wall.get("seconds"),
     }
 

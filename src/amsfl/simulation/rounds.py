@@ -372,7 +372,6 @@ def round_record(setup: RunSetup, trial: TrialState, this: Round, scores: dict[s
         mix=counted,
         weighed=_known(weighed) if weighed else {},
         joules=this.spent.get("joules"),
-        cost=this.spent.get("cost"),
         epsilon=ledger.bounds(ledger.units(trial.begun, trial.round)) if setup.mechanism else [],
         **timeline,
     )

@@ -69,7 +69,6 @@ def summarise(
         epsilon=dict(zip(sites, ledger.claims(units, by_data), strict=False)),
         noise={name: each.noise for name, each in zip(sites, ledger.exposures, strict=False)},
         joules=trial.spent.get("joules"),
-        cost=trial.spent.get("cost"),
         joules_to_target=reached.get("joules"),
         megabytes_to_target=reached.get("megabytes"),
         bytes_up=sum(record.bytes_up for record in records),

@@ -100,7 +100,7 @@ class TrialState:
     round: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(clock.CLOCKS, 0.0))
     status: str = "running"
-    spent: dict[str, float] = field(default_factory=dict)  # joules, megabytes, cost so far
+    spent: dict[str, float] = field(default_factory=dict)  # joules, megabytes so far
     reached: dict[str, float] | None = None  # seconds and rounds at the first evaluation that met the target
     best_score: float | None = None  # more is better (core/scores.py)
     best_round: int = 0
@@ -161,7 +161,7 @@ class Round:
     seconds: dict[str, float]  # of the round by both clocks; by `sum`, clients' own seconds add up
     end: float  # when the server moves
     version: int  # how often it had moved before
-    spent: dict[str, float] = field(default_factory=dict)  # joules, megabytes and cost, lost work included
+    spent: dict[str, float] = field(default_factory=dict)  # joules and megabytes, lost work included
     weights: Any = None  # shares of all data and steps of the jobs' clients, in the vectors' own precision
     steps: Any = None
     reading: Any = None

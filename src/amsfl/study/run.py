@@ -179,7 +179,6 @@ def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
         bytes_up=record.bytes_up,
         bytes_down=record.bytes_down,
         joules=record.joules,
-        cost=record.cost,
     )
     if not record.started:
         took = record.plan.get("client_seconds", ())

@@ -209,7 +209,6 @@ def measured(result: Result) -> Row:
         "client_steps": sum(summary.steps.values()),
         "megabytes": (summary.bytes_up + summary.bytes_down) / 1e6,
         "joules": summary.joules,
-        "cost": summary.cost,
         "joules_to_target": summary.joules_to_target,
         "wall_seconds": summary.wall.get("seconds"),
     }
