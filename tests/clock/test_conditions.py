@@ -9,7 +9,7 @@ from federation_small import SMALL, own_data
 
 import amsfl
 from amsfl import clock
-from amsfl.clock.conditions import ClientConditions, _luck, chain, day, presence
+from amsfl.clock.conditions import ClientConditions, _luck, chain, presence
 from amsfl.core import UserError
 
 DATA = own_data(120)
@@ -55,15 +55,6 @@ def test_chains_have_their_means_and_can_be_asked_about_the_past():
     assert abs(np.mean(on) - 30) < 5 * 30 / 2000**0.5 and abs(np.mean(off) - 10) < 5 * 10 / 2000**0.5
     assert [window(0, begin) for begin, _ in stretches[:50]] == stretches[:50]
     assert window(1, 0.0) != stretches[0]
-
-
-def test_day_and_night():
-    """On for 0.25 of a period of 8: stretches of 2, one every 8, each client's at a time of its own."""
-    window = day(8.0, 0.25, 3)
-    first = window(0, 100.0)
-    assert first[1] - first[0] == 2 and first[1] > 100
-    assert window(0, first[1]) == (first[0] + 8, first[1] + 8)
-    assert window(1, 100.0) != first
 
 
 def test_luck_has_its_laws():
@@ -112,7 +103,6 @@ def test_clients_that_are_away_are_not_invited(tmp_path: Path):
     [
         ({"availability": "chian:1,2"}, r"Unknown availability 'chian:1,2' \(did you mean 'chain'\?\)"),
         ({"availability": "chain:1"}, "as in chain:600,60"),
-        ({"availability": "day:1,2"}, "as in day:86400,0.6"),
         ({"availability": "none.csv"}, "Cannot read none.csv"),
         ({"availability": "chain:5,5", "clock": "sum"}, "add --clock makespan"),
         ({"jitter": 0.1, "details": "models"}, "leave models out of --details"),

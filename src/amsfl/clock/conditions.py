@@ -23,8 +23,7 @@ ROUND = 0xB0  # the stream of a round's luck
 Stretch = tuple[float, float]
 Window = Callable[[int, float], Stretch]
 
-KINDS = ("always", "chain", "day")
-CHAIN, PHASE = 0xA1, 0xA2  # streams of their own
+CHAIN = 0xA1  # a stream of its own
 BLOCK = 16  # times drawn at once
 MOST_TURNS = 100_000  # comings and goings between two questions: a second of work
 
@@ -120,22 +119,18 @@ def _luck(seed: int, clients: Array, numbers: Array) -> tuple[Floats, Floats, Fl
 
 
 def presence(spec: str, clients: int, seed: int, names: Sequence[str] = ()) -> Window | None:
-    """`always` (None), `chain:ON,OFF` mean seconds, `day:PERIOD,SHARE`, or a trace, FILE.csv."""
+    """`always` (None), `chain:ON,OFF` mean seconds, or a trace, FILE.csv."""
     kind, _, argument = spec.partition(":")
     if spec == "always":
         return None
     if spec.endswith(".csv"):
         return trace(Path(spec), clients, names)
-    if kind not in ("chain", "day"):
-        raise UserError(f"Unknown availability {spec!r}{nearest(kind, [*KINDS, 'FILE.csv'])}.")
-    first, second = two_numbers(argument)
-    if kind == "chain":
-        if not (0 < first <= 1e9 and 0 <= second <= 1e9):
-            raise UserError(f"Availability {spec!r}: write mean seconds on and off, as in chain:600,60.")
-        return chain(np.full(clients, first), np.full(clients, second), seed)
-    if not (0 < first <= 1e9 and 0 < second <= 1):
-        raise UserError(f"Availability {spec!r}: write a period and the share of it, as in day:86400,0.6.")
-    return day(first, second, seed)
+    if kind != "chain":
+        raise UserError(f"Unknown availability {spec!r}{nearest(kind, ['always', 'chain', 'FILE.csv'])}.")
+    on, off = two_numbers(argument)
+    if not (0 < on <= 1e9 and 0 <= off <= 1e9):
+        raise UserError(f"Availability {spec!r}: write mean seconds on and off, as in chain:600,60.")
+    return chain(np.full(clients, on), np.full(clients, off), seed)
 
 
 def chain(on: Floats, off: Floats, seed: int) -> Window:
@@ -166,19 +161,6 @@ def chain(on: Floats, off: Floats, seed: int) -> Window:
                 walks[client] = (place, begin, here)
                 return begin, end
             place, begin, here = place + 1, end, not here
-
-    return window
-
-
-def day(period: float, share: float, seed: int) -> Window:
-    """On for a share of every period; each client's day begins at a time of its own."""
-
-    def window(client: int, t: float) -> Stretch:
-        phase = period * float(_draws(seed, PHASE, client, 0)[0])
-        begin = math.floor((t - phase) / period) * period + phase
-        if begin + share * period <= t:
-            begin += period
-        return (0.0, math.inf) if share == 1 else (begin, begin + share * period)
 
     return window
 
