@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from amsfl.core import Kind, UserError, parse_names
+from amsfl.core import Kind, UserError, nearest, parse_names
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -172,7 +172,7 @@ def round_end(text: str, cohort: int | None = None) -> RoundEnd:
     """The round end of that name: `all`, `deadline:2.5`, `quorum:3`, `quorum:0.8`, `buffer:10`, `groups`,
     `groups:0.2/1.2`, or a user's own `module:attribute`, with numbers behind a colon.
 
-    After a comma stands what becomes of late work: `quorum:3,drop`, `buffer:10,hinge:10/4`.
+    After a comma stands what becomes of late work: `quorum:3,drop`, `buffer:10,constant`.
 
     Args:
         text: As the setting spells it.
@@ -182,7 +182,7 @@ def round_end(text: str, cohort: int | None = None) -> RoundEnd:
         What both servers ask.
     """
     kind, *late = (part.strip() for part in text.split(","))
-    end: RoundEnd = _named(ROUND_ENDS, kind, cohort=cohort)
+    end = _named(kind, cohort)
     for word in late:
         drops = word in ("drop", "stale")
         if end.waits_for_all or (drops and end.overlap):
@@ -192,15 +192,15 @@ def round_end(text: str, cohort: int | None = None) -> RoundEnd:
     return end
 
 
-def _named(kind: Kind[Any], text: str, **known: Any) -> Any:
-    """The thing that a text names with its numbers; what is `known` besides, it takes if it wants to."""
+def _named(text: str, cohort: int | None) -> RoundEnd:
+    """The round end of a name and its numbers; it takes the cohort's size, if that is known and it wants to."""
     [(name, numbers)] = parse_names(text) or [(text, [])]
-    takes = kind.settings(name)
-    wanted = [key for key in takes if key not in known]
+    takes = ROUND_ENDS.settings(name)
+    wanted = [key for key in takes if key != "cohort"]
     if len(numbers) > len(wanted):
-        raise UserError(f"{kind.word.capitalize()} {text!r}: {name} takes {len(wanted) or 'no'} number(s).")
-    own = {key: value for key, value in known.items() if key in takes and value is not None}
-    return kind.make(name, dict(zip(wanted, numbers, strict=False)) | own)
+        raise UserError(f"Round end {text!r}: {name} takes {len(wanted) or 'no'} number(s).")
+    own = {"cohort": cohort} if "cohort" in takes and cohort is not None else {}
+    return ROUND_ENDS.make(name, dict(zip(wanted, numbers, strict=False)) | own)
 
 
 def results_taken(
@@ -234,35 +234,21 @@ def check_progress(end: RoundEnd, number: int, waits: float, arrived: int, dropp
         )
 
 
-def poly(power: float) -> Weight:
-    return lambda age: (1 + age) ** -power
+WEIGHTS: dict[str, Weight] = {"sqrt": sqrt, "constant": lambda age: 1.0}
 
 
-def hinge(slope: float, free: float) -> Weight:
-    return lambda age: 1.0 if age <= free else 1 / (slope * (age - free) + 1)
-
-
-STALENESS: Kind[Any] = Kind(
-    "staleness",
-    Callable,  # type: ignore[arg-type]  # any function
-    {"constant": lambda: lambda age: 1.0, "sqrt": lambda: sqrt, "poly": poly, "hinge": hinge},
-)
-
-
-def staleness(text: str) -> Weight:
-    """The weight that a setting names: constant; sqrt; poly:A, (1+t)^-A; hinge:A/B, 1 up to t = B, then
-    1/(A(t-B)+1), as in FedAsync.
+def staleness(name: str) -> Weight:
+    """The weight of late work by its age t: sqrt, 1/sqrt(1+t), or constant, 1.
 
     Args:
-        text: As the setting spells it.
+        name: As the setting spells it.
 
     Returns:
-        A function of the age t; 1 where t is 0.
+        A function of the age.
     """
-    if not all(0 <= number <= 1e6 for _, numbers in parse_names(text) for number in numbers):
-        raise UserError(f"Staleness {text!r}: its numbers are 0 or more, as in poly:0.5 and hinge:10/4.")
-    weight: Weight = _named(STALENESS, text)
-    return weight
+    if name not in WEIGHTS:
+        raise UserError(f"Unknown staleness {name!r}{nearest(name, WEIGHTS)}.")
+    return WEIGHTS[name]
 
 
 def fedcompass(share: float) -> Join:

@@ -229,7 +229,7 @@ class RunConfig(Training):
     profile: str = setting("mild", CLIENTS, "trial")
     """how fast clients are: a name, FILE.csv, lognormal:0.02,0.8; see `amsfl methods`"""
     availability: str = setting("always", CLIENTS, "trial")
-    """when clients are there: always, chain:600,60, day:86400,0.6, FILE.csv (client,from,to)"""
+    """when clients are there: always, chain:600,60, FILE.csv (client,from,to)"""
     jitter: float = setting(0.0, CLIENTS, "trial", ge=0, le=10)
     """sigma of the lognormal factor on a round's steps and on its link"""
     failure: float = setting(0.0, CLIENTS, "trial", ge=0, lt=1)
