@@ -193,7 +193,7 @@ def round_end(text: str, cohort: int | None = None) -> RoundEnd:
 
 
 def _named(text: str, cohort: int | None) -> RoundEnd:
-    """The round end of a name and its numbers; it takes the cohort's size, if that is known and it wants to."""
+    """The round end of a name and its numbers, and of the cohort's size where that is known and asked for."""
     [(name, numbers)] = parse_names(text) or [(text, [])]
     takes = ROUND_ENDS.settings(name)
     wanted = [key for key in takes if key != "cohort"]

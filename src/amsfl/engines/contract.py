@@ -24,18 +24,13 @@ def table_scores(losses: Array, tables: Array) -> list[Json]:
     A class with no rows in the split has recall and F1 None and stays out of the mean F1; one that is never
     predicted has no precision.
     """
-    hits = np.diagonal(tables, axis1=-2, axis2=-1)
-    return class_scores(hits, tables.sum(-1), tables.sum(-2), losses.tolist())
-
-
-def class_scores(hits: Array, true: Array, guessed: Array, losses: Sequence[float]) -> list[Json]:
-    """From each model's rows by class [models, classes]: predicted right, of the class, predicted as it."""
+    hits, true, guessed = np.diagonal(tables, axis1=-2, axis2=-1), tables.sum(-1), tables.sum(-2)
     present = true > 0
     f1 = 2 * hits / np.maximum(true + guessed, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         columns = {
             "accuracy": (hits.sum(-1) / true.sum(-1)).tolist(),
-            "loss": losses,
+            "loss": losses.tolist(),
             "macro_f1": [float(row[here].mean()) for row, here in zip(f1, present, strict=True)],
             "recall": _known(hits / true, present),
             "precision": _known(hits / guessed, guessed > 0),

@@ -106,23 +106,23 @@ def explain(model: PortableModel, rows: Any, repeats: int = REPEATS, seed: int =
         seed: Of the shuffles.
 
     Returns:
-        What is lost of `explained_score` where a column is shuffled within each client's rows.
+        What is lost of the score (`explained_score`) where a column is shuffled within each client's rows.
     """
     recipe, table, answers = _labelled(model, rows)
-    name = explained_score(model, answers)
     owners = np.zeros(len(answers), np.int64)
     if recipe.client in table.frame:
         owners = np.unique(table.frame[recipe.client].astype(str), return_inverse=True)[1]
 
-    def score(x: Array) -> float:
-        return _score(model, model.outputs(x), answers).scores[name]
+    def predict(x: Array) -> Array:
+        outputs = model.outputs(x)
+        return outputs.astype(np.float64) if model.classes else model.named(outputs)[:, None]
 
-    return permutation_importance(name, score, model.encode(table), recipe, owners, repeats, seed)
+    return permutation_importance(predict, model.encode(table), answers, recipe, owners, repeats, seed)
 
 
-def explained_score(model: PortableModel, answers: Array) -> str:
+def explained_score(answers: Array) -> str:
     """R² of numbers; accuracy, or where most rows are of one class AUC."""
-    if not model.classes:
+    if answers.dtype.kind == "f":
         return "r2"
     shares = np.bincount(answers) / len(answers)
     return "AUC" if UNBALANCED <= shares.max() < 1 else "accuracy"
@@ -200,19 +200,29 @@ def _right(guess: Array, answers: Array) -> dict[str, float]:
 
 
 def permutation_importance(
-    name: str,
-    score: Callable[[Array], float],
+    predict: Callable[[Array], Array],
     x: Array,
+    answers: Array,
     recipe: Recipe,
     owners: Array,
     repeats: int = REPEATS,
     seed: int = 0,
 ) -> list[Importance]:
-    """Of every raw column, the most important first.
+    """Of every raw column, the most important first; `predict(x)` gives a number a class, or one of all.
 
     A column's features are moved together, which is the same as moving its raw cells; rows change places with
     rows of their own owner alone, so no row leaves its client for it.
     """
+    name = explained_score(answers)
+
+    def score(x: Array) -> float:
+        predicted = predict(x)
+        if name == "r2":  # answers that are all the same are explained by nothing
+            return float(np.nan_to_num(_number_scores(answers, predicted[:, 0])["r2"]))
+        if name == "AUC":
+            return float(of_classes(predicted, answers)["macro_auc"])
+        return float((predicted.argmax(1) == answers).mean())
+
     before, importances, start = score(x), [], 0
     for column in recipe.columns:
         span = slice(start, start + len(column.features))

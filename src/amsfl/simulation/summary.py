@@ -9,10 +9,10 @@ import numpy as np
 
 from amsfl import planning
 from amsfl.core.records import Json
-from amsfl.core.scores import UNBALANCED, judged_by
+from amsfl.core.scores import judged_by
 from amsfl.data.dataset import is_own_table
-from amsfl.engines import Task, devices, number_scores
-from amsfl.engines.contract import class_scores, outputs
+from amsfl.engines import devices
+from amsfl.engines.contract import outputs
 from amsfl.engines.models import tensors
 from amsfl.engines.task import Matrix
 from amsfl.portable.evaluation import of_classes, permutation_importance
@@ -137,11 +137,18 @@ def details(
         return detailed
     order, sizes = task.shards.order[trial], task.shards.rows[trial].tolist()
     names = client_labels(setup.configs[trial], setup.data, len(sizes))
-    own = (_by_client if task.classes else _errors_by_client)(task, forward(params, None), order, sizes)
-    detailed["clients"] = {
-        name: {"rows": size, **scores} for name, size, scores in zip(names, sizes, own, strict=True)
-    }
+    said, y, ends = forward(params, None)[order], np.asarray(task.y)[order], np.cumsum(sizes)[:-1]
+    for name, *mine in zip(names, np.split(said, ends), np.split(y, ends), strict=True):
+        detailed["clients"][name] = {"rows": len(mine[1]), **_own_score(task.classes, *mine)}
     return detailed
+
+
+def _own_score(classes: int, said: Array, y: Array) -> Json:
+    """Accuracy of a client's own rows, of numbers R²: None where they are all the same."""
+    if classes:
+        return {"accuracy": float((said.argmax(1) == y).mean())}
+    spread = float(y.var())
+    return {"r2": 1 - float(((said[:, 0] - y) ** 2).mean()) / spread if spread else None}
 
 
 def column_importance(setup: RunSetup, params: Array) -> list[Json]:
@@ -155,19 +162,12 @@ def column_importance(setup: RunSetup, params: Array) -> list[Json]:
     x, y = setup.data.evals["holdout"]
     some = np.linspace(0, len(y) - 1, min(len(y), ROWS)).astype(int)
     x, y, named = x[some], np.asarray(y)[some], tensors(model, task.arrays(params))
-    shares = np.bincount(y) / len(y) if setup.data.classes else np.zeros(1)
-    name = "r2" if not setup.data.classes else "AUC" if UNBALANCED <= shares.max() < 1 else "accuracy"
 
-    def score(x: Array) -> float:
-        predicted = np.asarray(logits(model.layers, named, x), np.float64)
-        if name == "accuracy":
-            return float((predicted.argmax(1) == y).mean())
-        if name == "AUC":
-            return float(of_classes(predicted, y)["macro_auc"])
-        return float(1 - ((predicted[:, 0] - y) ** 2).sum() / max(((y - y.mean()) ** 2).sum(), 1e-30))
+    def predict(x: Array) -> Array:
+        return np.asarray(logits(model.layers, named, x), np.float64)
 
     owners = np.zeros(len(y), np.int64)  # rows of the hold-out are the server's
-    importances = permutation_importance(name, score, x, recipe, owners)
+    importances = permutation_importance(predict, x, y, recipe, owners)
     return [each._asdict() for each in importances]
 
 
@@ -181,28 +181,3 @@ def ranked(setup: RunSetup, params: Array, split: str) -> Json:
     predicted = outputs(setup.task)(params, split).astype(np.float64)
     scores = of_classes(predicted, np.asarray(setup.task.evals[split][1]))
     return {name: scores[name] for name in ("auc", "macro_auc")}
-
-
-def _by_client(task: Task, logits: Array, order: Array, sizes: list[int]) -> list[Json]:
-    """Clients' few scores, as the splits have them; `order`: all rows, one client's after another's."""
-    y, guess = np.asarray(task.y, np.int64)[order], logits.argmax(1)[order]
-    owner = np.repeat(np.arange(len(sizes)), sizes) * task.classes
-
-    def count(cells: Array) -> Array:
-        return np.bincount(cells, minlength=len(sizes) * task.classes).reshape(len(sizes), task.classes)
-
-    hits, true, guessed = count((owner + y)[y == guess]), count(owner + y), count(owner + guess)
-    each_of = class_scores(hits, true, guessed, [0.0] * len(sizes))
-    return [{name: each[name] for name in ("accuracy", "macro_f1")} for each in each_of]
-
-
-def _errors_by_client(task: Task, logits: Array, order: Array, sizes: list[int]) -> list[Json]:
-    """The same where numbers are predicted."""
-    scores = []
-    for mine in np.split(order, np.cumsum(sizes)[:-1]):
-        y = np.asarray(task.y)[mine]
-        off = logits[mine].astype(np.float64)[:, 0] - y
-        errors = np.abs(off).mean()[None], (off**2).mean()[None], float(y.var())
-        (each,) = number_scores(np.zeros(1), *errors, task.unit)
-        scores.append({name: each[name] for name in ("r2", "mae")})
-    return scores
