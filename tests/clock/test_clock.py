@@ -7,7 +7,7 @@ import pytest
 
 from amsfl import clock, methods, planning
 from amsfl.cli.sites import read as read_clients
-from amsfl.core import Remark, UserError
+from amsfl.core import UserError
 from amsfl.methods.amsfl import Amsfl
 from amsfl.simulation import components
 
@@ -137,7 +137,7 @@ GOOD = "step_seconds,latency,up_mbps,down_mbps\n0.01,0,20,100\n0.5,0.25,1,2\n"
 
 
 def test_csv_profile(tmp_path):
-    """Columns in any order, spaces around their names, others beside them, which are said."""
+    """Columns in any order, spaces around their names, others beside them."""
     path = tmp_path / "sites.csv"
     path.write_text(
         "client, latency,step_seconds,up_mbps ,down_mbps,gain,fading\n"
@@ -145,8 +145,6 @@ def test_csv_profile(tmp_path):
     )
     read = clock.profile(str(path), 2)
     assert read.name == "sites.csv" and read.shares is None
-    assert read.unused() == "The columns 'gain', 'fading' of sites.csv have no effect here."
-    assert read.unused("gain", "fading") == ""
     for column, values in zip(
         (read.step_seconds, read.latency, read.up_mbps, read.down_mbps),
         ([0.01, 0.5], [0, 0.25], [20, 1], [100, 2]),
@@ -206,16 +204,13 @@ def test_one_table_of_sites_serves_a_plan_and_a_run(tmp_path: Path) -> None:
     path = tmp_path / "sites.csv"
     path.write_text("client,weight,step_seconds,latency,up_mbps,comm_seconds\na,1,2,3,8,5\nb,3,2,3,8,5\n")
     run = clock.profile(str(path), 2)
-    with pytest.warns(Remark, match="'latency', 'up_mbps' of sites.csv have no effect here"):
-        plan = read_clients(path)
+    plan = read_clients(path)
     assert run.latency.tolist() == [3, 3] and run.up_mbps.tolist() == [8, 8]
     assert (
         run.shares.tolist() == [0.25, 0.75] and clock.profile(str(path), 2, names=("b", "a")).shares is None
     )
-    assert run.unused() == "The column 'comm_seconds' of sites.csv has no effect here."
     assert plan["comm_seconds"].tolist() == [5, 5] and plan["clients"] == ("a", "b")
     path.write_text("step_seconds,comm_seconds\n2,5\n1,4\n")
     bare = clock.profile(str(path), 2)
     costs = clock.costs(bare, clock.Overhead(1e6, 1e6))
     np.testing.assert_allclose(costs.comm_seconds, [5, 4], rtol=1e-6)  # all of it, whatever travels
-    assert not bare.unused()

@@ -1,6 +1,5 @@
 """Jitter, absence and failure: by hand, by their laws, and the same bits when a run is resumed."""
 
-import math
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 from federation_small import SMALL, own_data
 
 import amsfl
-from amsfl import clock
 from amsfl.clock.conditions import ClientConditions, _luck, chain, presence
 from amsfl.core import UserError
 
@@ -119,15 +117,5 @@ def test_a_table_and_a_setting_that_say_the_same(tmp_path: Path):
     with pytest.raises(UserError, match="give both"):
         run(profile=str(path))
     path.write_text("step_seconds,jitter\n" + "0.1,0.2\n" * 5)
-    assert clock.profile(str(path), 5).unused() == ""
     with pytest.raises(UserError, match="has a column for it"):
         run(profile=str(path), jitter=0.1)
-
-
-def test_who_is_there_for_too_short_a_time_is_a_sentence_and_no_endless_wait():
-    """A nanosecond every second: 0.3 s of work would take 3e8 spells."""
-    blink = clock.ClientConditions(window=lambda client, t: (math.ceil(t), math.ceil(t) + 1e-9))
-    with pytest.raises(
-        UserError, match=r"Client 3 has 0\.3 seconds of work and did 0\.0001 of them in 100,000"
-    ):
-        blink.trips(0, np.array([3]), np.array([0]), np.array([0.5]), np.array([0.3]), np.array([0.0]))

@@ -184,8 +184,6 @@ def test_states_that_a_sum_balances_refuse_rules(name):
         ("trust:0.7", "up to a half"),
         ("clip:-1", "above 0"),
         ("cap:0", "above 0 and at most 1"),
-        ("voices:1", "below 1"),
-        ("trust:2/0.9/0", "up to 1"),
         ("trimed:2", "did you mean 'trimmed'"),
     ],
 )

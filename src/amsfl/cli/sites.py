@@ -4,7 +4,6 @@
 
 import csv
 import math
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +13,7 @@ from cyclopts.validators import Number
 from amsfl.cli import flags
 from amsfl.cli.output import AsJson, plain, print_json, print_table, say, screen
 from amsfl.cli.studies import NOT_OF_STUDIES, parse_names
-from amsfl.core import Plan, Remark, UserError
+from amsfl.core import Plan, UserError
 from amsfl.core.records import Json
 from amsfl.settings.definitions import RunConfig
 
@@ -78,7 +77,7 @@ def plan(
 
 
 def read(path: Path) -> Json:
-    """What `planning.problem` takes of a table of sites; columns that it does not take are said."""
+    """What `planning.problem` takes of a table of sites."""
     from amsfl.clock import read_sites
     from amsfl.planning import FADING
 
@@ -88,9 +87,6 @@ def read(path: Path) -> Json:
     columns = {name: table.columns.get(name, default) for name, default in usual.items()}
     # no model, so nothing to transfer
     whole = "comm_seconds" if "comm_seconds" in table.columns else "latency"
-    unused = table.unused({"step_seconds", whole, *usual})
-    if unused:
-        warnings.warn(unused, Remark, stacklevel=2)
     return {
         "weights": columns.pop("weight"),
         "step_seconds": table.columns["step_seconds"],

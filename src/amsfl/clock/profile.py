@@ -2,12 +2,12 @@
 either clock, joules, megabytes.
 
 The table of sites is one CSV for `amsfl plan`, `--profile FILE.csv` and `amsfl deploy --profile`. Whoever
-reads it takes the columns that it needs and says which it does not use.
+reads it takes the columns that it needs.
 """
 
 import csv
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -64,13 +64,6 @@ class Sites:
                 there = ", ".join([*([NAME] if self.clients else []), *self.columns])
                 raise UserError(f"{self.path} has no column {name!r}; the columns there are: {there}.")
 
-    def unused(self, used: Collection[str]) -> str:
-        """A sentence on the columns that are not used here; "" if all are."""
-        left = [name for name in self.columns if name not in used]
-        what = "columns {} of {} have" if len(left) > 1 else "column {} of {} has"
-        which = what.format(", ".join(map(repr, left)), self.path.name)
-        return f"The {which} no effect here." if left else ""
-
     def of(self, clients: int, names: Sequence[str] = ()) -> "Sites":
         """The lines of these clients in their order: by name where both sides have names."""
         if self.count != clients:
@@ -121,7 +114,6 @@ SPENT: dict[str, dict[str, list[float]]] = {
 }
 SPENDING = ("joules_step", "joules_mb")
 LINKS = ("latency", "up_mbps", "down_mbps")
-LUCK = ("jitter", "failure", "on_seconds", "off_seconds")  # clock/conditions.py takes them from the table
 
 
 @dataclass(frozen=True)
@@ -135,16 +127,11 @@ class Profile:
     down_mbps: Floats
     shares: Floats | None = None  # expected shares of the data, where the profile says so
     sites: Sites | None = None  # the table that it was read from, with all its columns
-    used: frozenset[str] = frozenset()  # those columns of it that are in here
     spends: Mapping[str, Floats] = field(default_factory=dict)  # what is known of joules, by column
 
     @property
     def clients(self) -> int:
         return len(self.step_seconds)
-
-    def unused(self, *also: str) -> str:
-        """A sentence on columns of its table that neither the profile nor `also` uses."""
-        return "" if self.sites is None else self.sites.unused({*self.used, *also})
 
 
 def profile(spec: str, clients: int, seed: int = 0, names: Sequence[str] = ()) -> Profile:
@@ -214,10 +201,7 @@ def read_profile(path: Path, clients: int, names: Sequence[str] = ()) -> Profile
     table = table.of(clients, names)
     columns = table.columns
     whole = "comm_seconds" in columns and not {*LINKS} & {*columns}
-    # clients with names have rows of their own
-    used = {"step_seconds", *(["comm_seconds"] if whole else LINKS), *LUCK, *SPENDING}
-    used |= set() if names else {"weight"}
-    weight = columns["weight"] if {"weight"} & {*columns} & used else None
+    weight = None if names else columns.get("weight")  # clients with names have rows of their own
     if weight is not None and not weight.sum() > 0:
         raise UserError(f"{path}: all weights are 0; give each client its share, or leave the column out.")
     return Profile(
@@ -228,7 +212,6 @@ def read_profile(path: Path, clients: int, names: Sequence[str] = ()) -> Profile
         columns.get("down_mbps", np.full(clients, LARGEST)),
         None if weight is None else weight / weight.sum(),
         table,
-        frozenset(used),
         {name: columns[name] for name in SPENDING if name in columns},
     )
 

@@ -215,22 +215,23 @@ SKETCH = 512  # numbers: products of two uploads are right to about 1/sqrt(512) 
 ROUNDS = 8  # of Weiszfeld's steps
 NEAREST = 1e-3  # of the usual distance: nobody is nearer to the centre than that
 LARGEST = 0.1  # product of two uploads that counts: a few that are the same must not pass for all
+KEPT, ALIKE = 0.9, 0.5  # of deviations from round to round; cosines that two may have by chance
+KEPT_LONGER, ENOUGH = 0.99, 0.5  # of directions; of the usual one that counts in full
 SHARP = 3  # rounds in which clients hardly agree say next to nothing
 
 
-def voices(kept: float = 0.9, alike: float = 0.5) -> Combine:
+def voices() -> Combine:
     """Who deviates in the same way as others, over the rounds, shares one client's weight with them.
 
     h_i <- kept h_i + (1 - kept) e_i,   e_i = (x_i - c) / max(||x_i - c||, median_j ||x_j - c||)
-    w_i <- w_i w_i / sum_j w_j s_ij,    s_ij = max(0, cos(h_i, h_j) - alike) / (1 - alike),   s_ii = 1
+    w_i <- w_i w_i / sum_j w_j s_ij,    s_ij = max(0, cos(h_i, h_j) - alike) / (1 - alike),   s_ii = 1,
+    kept = 0.9, alike = 0.5
 
     c is the geometric median. What honest clients of unlike data have in common with each other is in c, and
     where each of them errs is its own; attackers that push together err together, and chance that hides it in
     one round does not in many. Only sketches of deviations are kept.
     After Fung, Yoon and Beschastnikh 2020, arXiv 1808.04866 (FoolsGold), on deviations instead of uploads.
     """
-    if not (0 <= kept < 1 and 0 <= alike < 1):
-        raise UserError("The rule 'voices' takes two numbers from 0 and below 1, as in voices:0.9/0.5.")
 
     def apply(uploads: Upload, weights: Array, steps: Array, history: Array) -> Combined:
         space = namespace(weights)
@@ -240,20 +241,20 @@ def voices(kept: float = 0.9, alike: float = 0.5) -> Combine:
         apart = lengths(off)
         usual = middle(apart, counted)
         off = off / space.maximum(apart, usual + (usual == 0))[:, None]
-        now = kept * history + (1 - kept) * space.where((counted > 0)[:, None], off, history)
+        now = KEPT * history + (1 - KEPT) * space.where((counted > 0)[:, None], off, history)
         size = lengths(now)
         unit = now / (size + (size == 0))[:, None]
         eye = space.eye(len(weights), dtype=weights.dtype)
         cosines = unit @ unit.T
-        same = space.maximum(cosines - alike, 0 * cosines) / (1 - alike) * (1 - eye) + eye
+        same = space.maximum(cosines - ALIKE, 0 * cosines) / (1 - ALIKE) * (1 - eye) + eye
         shared = counted * counted / (same @ counted + (counted == 0))
         shared = shared / shared.sum()
         return Combined(uploads, shared, shared, now)
 
-    return Combine(f"voices:{kept:g}/{alike:g}", apply, remembers=SKETCH)
+    return Combine("voices", apply, remembers=SKETCH)
 
 
-def trust(attackers: float, kept: float = 0.99, enough: float = 0.5) -> Combine:
+def trust(attackers: float) -> Combine:
     """Of all clients those `attackers` that go most against what the others have in common, over the rounds,
     lose their weight.
 
@@ -261,6 +262,7 @@ def trust(attackers: float, kept: float = 0.99, enough: float = 0.5) -> Combine:
     P_ij = sqrt(w_i w_j) clip(<z_i, z_j>, -0.1, 0.1), P_ii = 0;   P v = l v, the largest l, most of v positive
     A_i <- kept A_i + l^3 v_i / sqrt(w_i),   L_i <- kept L_i + l^3,   a_i = A_i / L_i
     w_i <- w_i clip(a_i / (enough median_j a_j), 0, 1)   for those of the lowest a_i
+    kept = 0.99, enough = 0.5
 
     Which classes a client has is in few, large coordinates. Over their size they count as the others do, and
     what is left tells who learns from who works against it. Lengths of z are cut to the median. Honest
@@ -269,8 +271,6 @@ def trust(attackers: float, kept: float = 0.99, enough: float = 0.5) -> Combine:
     where distances do not. Close to the end nobody's upload goes along with the others' (l is small): such
     rounds hardly count, and what was seen before stays.
     """
-    if not (0 <= kept < 1 and 0 < enough <= 1):
-        raise UserError("The rule 'trust' takes a number below 1 and one up to 1, as in trust:2/0.99/0.5.")
     share = doubted("trust", attackers)
 
     def apply(uploads: Upload, weights: Array, steps: Array, history: Array) -> Combined:
@@ -278,10 +278,10 @@ def trust(attackers: float, kept: float = 0.99, enough: float = 0.5) -> Combine:
         rows, counted = mean_steps(uploads, weights, steps)
         largest, along = _common_way(sketched(_evened(rows.delta, counted)), counted)
         says = largest**SHARP
-        fresh = kept * history + space.stack([says * along, says + 0 * along], axis=1)
+        fresh = KEPT_LONGER * history + space.stack([says * along, says + 0 * along], axis=1)
         now = space.where((counted > 0)[:, None], fresh, history)
         own = now[:, 0] / (now[:, 1] + (now[:, 1] == 0))
-        usual = enough * middle(own, counted)
+        usual = ENOUGH * middle(own, counted)
         part = space.where(usual > 0, own / (usual + (usual == 0)), 0 * own + 1)
         order = space.argsort(own, stable=True)
         lowest = cut(space.take(counted, order), 0.0, share(counted))[space.argsort(order, stable=True)]
@@ -289,7 +289,7 @@ def trust(attackers: float, kept: float = 0.99, enough: float = 0.5) -> Combine:
         left = left / left.sum()
         return Combined(uploads, left, left, now)
 
-    return Combine(f"trust:{attackers:g}/{kept:g}/{enough:g}", apply, attackers, remembers=2)
+    return Combine(f"trust:{attackers:g}", apply, attackers, remembers=2)
 
 
 def _evened(rows: Array, weights: Array) -> Array:

@@ -231,6 +231,3 @@ def remarks(
                 f"{name} waits for all: by the clock {config.clock!r} nobody is late. For rounds that end "
                 f"with {method.facts.round_end} add --clock makespan."
             )
-    unused = "" if profile is None else profile.unused(*(["epsilon"] if private else []))
-    if unused:
-        yield unused

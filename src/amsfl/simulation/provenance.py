@@ -67,14 +67,10 @@ def of_data(data: Dataset) -> Json:
 
 def of_files(config: RunConfig) -> Json:
     """The files that settings name besides the data's: speeds, traces, code of the user's own."""
-    tables = [name for name in (config.profile, config.availability) if name.endswith(".csv")]
-    return {name: _of_file(name) for name in tables} | of_code(config)
-
-
-def of_code(config: RunConfig) -> Json:
-    """Of every `module:attribute` the file that it is in."""
     names = [name for key in marked(RunConfig, "own") for name in own_names(str(getattr(config, key, "")))]
-    return {name: _of_file(path) for name in names if (path := own_file(name))}
+    files = {name: name for name in (config.profile, config.availability) if name.endswith(".csv")}
+    files |= {name: path for name in names if (path := own_file(name))}
+    return {name: _of_file(path) for name, path in files.items()}
 
 
 def _of_file(path: str) -> str:
@@ -84,21 +80,18 @@ def _of_file(path: str) -> str:
 def made_from(setup: RunSetup) -> Json:
     """All inputs of a run but its settings: a checkpoint means nothing without the same ones."""
     task, costs = setup.task, setup.costs[0]
-    inputs = of_data(setup.data) | {
-        "clients": int(task.shards.size.shape[1]),
-        "partition": checksum_arrays(task.shards.order, task.shards.rows),
-        "model": task.model.name,
-        "layout": layout(setup),
-        "costs": checksum_arrays(np.asarray(costs.step_seconds), np.asarray(costs.comm_seconds)),
-        "precision": np.dtype(task.dtype).name,
-    }
-    inputs |= of_code(setup.config)
-    sites, trace = setup.profiles[0].sites, setup.config.availability
-    if sites is not None:
-        inputs["sites"] = checksum_arrays(*(sites.columns[name] for name in sorted(sites.columns)))
-    if trace.endswith(".csv"):
-        inputs["availability"] = _of_file(trace)
-    return inputs
+    return (
+        of_data(setup.data)
+        | of_files(setup.config)
+        | {
+            "clients": int(task.shards.size.shape[1]),
+            "partition": checksum_arrays(task.shards.order, task.shards.rows),
+            "model": task.model.name,
+            "layout": layout(setup),
+            "costs": checksum_arrays(np.asarray(costs.step_seconds), np.asarray(costs.comm_seconds)),
+            "precision": np.dtype(task.dtype).name,
+        }
+    )
 
 
 def layout(setup: RunSetup) -> list[str]:
@@ -120,14 +113,6 @@ def machine(setup: RunSetup, first: Array) -> Json:
 def versions() -> Json:
     kind = platform.machine()
     return {"amsfl": VERSION, "jax": version("jax"), "numpy": np.__version__, "processor": kind}
-
-
-def _read_as(data: Dataset) -> dict[str, str]:
-    """How each column of a table was read, and why some were not."""
-    if data.recipe is None:
-        return {}
-    read = {column.name: column.read for column in data.recipe.columns}
-    return read | {name: f"left out: {why}" for name, why in data.recipe.left_out.items()}
 
 
 def base(data: Dataset, y: Matrix) -> Json:
@@ -163,16 +148,12 @@ def about(data: Dataset, profile: clock.Profile, names: Sequence[str]) -> Json:
             "note": data.note,
             "classes": list(data.classes),
             "rows": len(data.y),
-            "read_as": _read_as(data),
             "eval_rows": {split: len(y) for split, y in splits.items()},
             "base": {split: base(data, y) for split, y in splits.items()},
         },
         "clients": {
             "names": list(names),
             "step_seconds": profile.step_seconds.tolist(),
-            "latency": profile.latency.tolist(),
-            "up_mbps": profile.up_mbps.tolist(),
-            "down_mbps": profile.down_mbps.tolist(),
         },
     }
 
