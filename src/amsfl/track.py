@@ -14,13 +14,11 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from amsfl.core import Kind, Remark, UserError, need, parse_names
+from amsfl.core import Kind, Remark, need, parse_names
 from amsfl.core.records import Json
 from amsfl.record import RoundRecord, Summary
-
-T = TypeVar("T")
 
 
 class RunInfo(NamedTuple):
@@ -179,52 +177,34 @@ def numbers(record: RoundRecord, clock: str) -> dict[str, float]:
 
 @contextmanager
 def tracking(trackers: Sequence[Tracker], info: RunInfo) -> Iterator[RunCallbacks]:
-    """All trackers as one, opened, and closed at the end, also when the run is stopped."""
-    opened = [each for tracker in trackers if (each := _open(tracker, info)) is not None]
+    """All trackers as one, opened, and closed at the end, also when the run is stopped. Who fails, be it code
+    of other people or a server that is down, is reported and not called again."""
+    opened: list[tuple[str, RunCallbacks]] = []
+
+    def tried(name: str, call: Callable[..., Any], given: Any) -> Any:
+        """What the call gives, True in place of nothing; False where it failed."""
+        try:
+            return call(given) or True
+        except Exception as trouble:
+            what = f"{type(trouble).__name__}: {trouble}".splitlines()[0][:300]
+            line = f"The tracker {name} failed ({what}); the run goes on without it."
+            warnings.warn(line, Remark, stacklevel=4)
+            return False
 
     def on_round(record: RoundRecord) -> None:
-        for each in opened:
-            each.on_round(record)
+        opened[:] = [each for each in opened if tried(each[0], each[1].on_round, record)]
 
     def on_end(summary: Summary | None) -> None:
         while opened:  # once
-            opened.pop(0).on_end(summary)
+            name, callbacks = opened.pop(0)
+            tried(name, callbacks.on_end, summary)
 
+    for tracker in trackers:
+        name = getattr(tracker, "__qualname__", type(tracker).__name__)
+        name = name.removesuffix(".<locals>.begin").rpartition(".")[2]  # ours are made by a function each
+        if callbacks := tried(name, lambda info, begin=tracker: RunCallbacks(*begin(info)), info):
+            opened.append((name, callbacks))
     try:
         yield RunCallbacks(on_round, on_end)
     finally:
         on_end(None)
-
-
-def _open(tracker: Tracker, info: RunInfo) -> RunCallbacks | None:
-    """Callbacks that never raise: the first exception is reported, and the tracker is not called again."""
-    broken = False
-    qualified = getattr(tracker, "__qualname__", type(tracker).__name__)
-    name = qualified.removesuffix(".<locals>.begin").rpartition(".")[2]  # ours are made by a function each
-
-    def report(trouble: Exception) -> None:
-        nonlocal broken
-        broken = True
-        what = f"{type(trouble).__name__}: {trouble}".splitlines()[0][:300]
-        warnings.warn(
-            f"The tracker {name} failed ({what}); the run goes on without it.", Remark, stacklevel=4
-        )
-
-    def guarded(callback: Callable[[T], None]) -> Callable[[T], None]:
-        def called(value: T) -> None:
-            if not broken:
-                try:
-                    callback(value)
-                except Exception as trouble:  # other people's code, and servers that may be down
-                    report(trouble)
-
-        return called
-
-    try:
-        callbacks = tracker(info)
-        return RunCallbacks(guarded(callbacks.on_round), guarded(callbacks.on_end))
-    except UserError:
-        raise  # a missing package: nothing is trained yet
-    except Exception as trouble:
-        report(trouble)
-        return None

@@ -1,7 +1,7 @@
 """`FederatedClassifier` and `FederatedRegressor`: scikit-learn estimators, each site's rows kept apart."""
 
 import warnings
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -17,16 +17,13 @@ from amsfl.data.recipe import Recipe
 from amsfl.portable.network import Array
 from amsfl.simulation.api import run
 
-if TYPE_CHECKING:
-    from amsfl.data.read_table import RawTable
-
 CLIENTS = 5  # that rows are dealt to where no groups are given
 
 
 class _Federated(BaseEstimator):  # type: ignore[misc]
     """What both have in common: settings, sites, standardised features, the run."""
 
-    recipe_: Recipe | None  # of frames, and of arrays that hold words
+    recipe_: Recipe | None  # of data frames
 
     def __init__(
         self,
@@ -69,7 +66,7 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         numeric = isinstance(self, RegressorMixin)
         y = read_answers(y, numeric)
         self.recipe_ = None
-        if holds_words(X):
+        if hasattr(X, "columns"):  # a data frame
             rows = self._fit_recipe(X)
         else:
             values, y = validate_data(self, X, y, dtype=np.float64, y_numeric=numeric)
@@ -99,8 +96,9 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
 
     def _fit_recipe(self, X: Any) -> Array:
         from amsfl.data.features import encode, fit
+        from amsfl.data.read_table import read_table
 
-        table = as_table(X)
+        table = read_table(X)
         keep = dict.fromkeys(table.frame, "keep")  # whoever passes a column means it
         self.recipe_ = fit(table, "", "", np.arange(len(table.frame)), keep)
         self.n_features_in_ = len(table.frame.columns)
@@ -136,9 +134,9 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
             rows = validate_data(self, X, dtype=np.float64, reset=False)
             return self.model_.outputs((rows - self.shift_) / self.scale_)
         from amsfl.data.features import encode
+        from amsfl.data.read_table import read_rows
 
-        table = as_table(X, self.recipe_, tuple(self.feature_names_in_))
-        return self.model_.outputs(encode(self.recipe_, table))
+        return self.model_.outputs(encode(self.recipe_, read_rows(X, self.recipe_)))
 
 
 class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
@@ -155,7 +153,7 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError("There is one class in y; a classifier needs two classes or more.")
-        return codes.astype(np.int32), different_names(self.classes_), None
+        return codes.astype(np.int32), tuple(map(str, self.classes_)), None
 
     def predict_proba(self, X: Any) -> Array:
         """How likely each class is.
@@ -206,26 +204,6 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
         return self.model_.named(outputs)
 
 
-def holds_words(X: Any) -> bool:
-    """Whether rows are a data frame, or have words: plain arrays of numbers are standardised as they are."""
-    X = np.array(X, object) if isinstance(X, list) else X
-    if not isinstance(X, np.ndarray):
-        return hasattr(X, "columns") or type(X) is dict
-    return X.ndim == 2 and (X.dtype.kind in "US" or any(isinstance(cell, str) for cell in X.flat))
-
-
-def as_table(X: Any, recipe: Recipe | None = None, names: tuple[str, ...] = ()) -> "RawTable":
-    """Raw columns; those of an array or a list are called as in training, by their place."""
-    from amsfl.data.read_table import read_rows, read_table
-
-    if not hasattr(X, "columns") and type(X) is not dict:
-        rows = np.array(X, object) if isinstance(X, list) else X
-        if rows.ndim != 2 or (recipe and rows.shape[1] != len(names)):
-            raise ValueError(f"X has shape {rows.shape}; the model takes [rows, {len(names)}], or a frame.")
-        X = dict(zip(names or [f"x{place}" for place in range(rows.shape[1])], rows.T, strict=True))
-    return read_rows(X, recipe) if recipe else read_table(X)
-
-
 def site_of_rows(rows: Array, groups: Any) -> tuple[Array | None, tuple[str, ...]]:
     """Of every row an index into the names of sites; None where rows are dealt at random."""
     if groups is None:
@@ -235,11 +213,8 @@ def site_of_rows(rows: Array, groups: Any) -> tuple[Array | None, tuple[str, ...
     if values.size != len(values):
         raise ValueError(f"groups is one name or number a row; it has shape {values.shape}.")
     check_whole(values.ravel(), "group; every row needs one, or leave groups out.")
-    try:
-        names, sites = np.unique(values.ravel(), return_inverse=True)
-    except TypeError:  # names beside numbers have no order
-        names, sites = np.unique(values.ravel().astype(str), return_inverse=True)
-    return sites.astype(np.int32), different_names(names)
+    names, sites = np.unique(values.ravel(), return_inverse=True)
+    return sites.astype(np.int32), tuple(map(str, names))
 
 
 def read_answers(y: Any, numeric: bool) -> Array:
@@ -263,9 +238,3 @@ def check_whole(values: Any, what: str) -> None:
     for row, value in enumerate(values):
         if value is None or str(value) == "<NA>" or value != value:  # pandas' NA equals nothing, not even NA
             raise ValueError(f"Row {row} has no {what}")
-
-
-def different_names(values: Array) -> tuple[str, ...]:
-    """Names of classes or sites; numbers where two would be spelled alike."""
-    names = tuple(map(str, values))
-    return names if len(set(names)) == len(names) else tuple(map(str, range(len(names))))

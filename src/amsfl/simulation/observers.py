@@ -20,12 +20,6 @@ BAR = 20  # letters
 Watch = Callable[[RoundRecord], None]
 
 
-def run_info(config: Training, out: Path | None = None) -> RunInfo:
-    """What trackers know of a run."""
-    title = f"{Path(config.data).stem[:60]}-{config.method[:60]}-{config.seed}"
-    return RunInfo(title, config.model_dump(), config.clock, out)
-
-
 @contextmanager
 def observers(
     config: Training,
@@ -37,8 +31,10 @@ def observers(
     """All of a run's; the caller's own callback comes last, it may stop the run."""
     with ExitStack() as stack:
         show = stack.enter_context(line(wants_line))
-        chosen = trackers_of(track)
-        trackers = stack.enter_context(tracking(chosen, run_info(config, out)))
+        chosen, named = trackers_of(track), (Path(config.data).stem, config.method, str(config.seed))
+        title = "-".join(part[:60] for part in named)
+        info = RunInfo(title, config.model_dump(), config.clock, out)
+        trackers = stack.enter_context(tracking(chosen, info))
         listeners: list[Watch] = [trackers.on_round] if chosen else []
         if show:
             listeners.append(lambda record: show(share(record, config), describe(record, config)))
