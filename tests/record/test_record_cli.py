@@ -39,7 +39,7 @@ def rounds(where: str) -> list[dict[str, object]]:
 
 
 def test_a_run_goes_further(call):
-    """Longer by rounds, then to a target: as if it had been asked for at once, and both changes on record."""
+    """Longer by rounds: as if it had been asked for at once, and the change is on record."""
     assert call("run", *QUICK, "--rounds", 3, "--out", "a").exit_code == 0
     done = call("resume", "a", "--rounds", 6, "--json")
     assert done.exit_code == 0 and json.loads(done.stdout)["rounds"] == 6
@@ -48,10 +48,6 @@ def test_a_run_goes_further(call):
     kept = record.read_run(Path("a"))
     assert kept.manifest.changed == [{"round": 3, "rounds": [3, 6]}] and kept.settings["rounds"] == 6
     assert "rounds = 6" in Path("a/config.toml").read_text()
-    target = kept.rounds[3].metrics["holdout"]["accuracy"]
-    first = next(r.round for r in kept.rounds if r.metrics["holdout"]["accuracy"] >= target)
-    again = json.loads(call("resume", "a", "--target", target, "--json").stdout)
-    assert (again["rounds"], again["rounds_to_target"], again["target"]) == (6, first, target)
 
 
 def test_a_run_does_not_get_shorter_than_it_is(call):

@@ -159,7 +159,7 @@ def test_a_report_leaves_files_alone_that_are_not_its_own(tmp_path):
 
 def test_what_may_change_is_a_short_list(tmp_path):
     own = manifest()
-    assert merge_settings(own, {"rounds": 9, "target": 0.5})["rounds"] == 9
+    assert merge_settings(own, {"rounds": 9, "seconds": 5.0})["rounds"] == 9
     with pytest.raises(UserError, match=r"began with lr 0\.1 and cannot go on with 0\.2; what may change is"):
         merge_settings(own, {"lr": 0.2})
     check_same(own, own.made_from, {}, False)

@@ -132,18 +132,15 @@ def test_a_run_made_longer_has_the_same_bits(tmp_path, changes):
 
 
 def test_what_the_target_took_is_kept_by_a_resumed_run(digits, tmp_path):
-    """Joules and megabytes, too; where the target moves they are counted from the rounds."""
+    """Joules and megabytes, too."""
     settings = {"method": "fedavg", "clients": 5, "profile": "battery", "rounds": 6, "engine": "loop"}
     shared = {"dataset": digits, "target": 0.2, **settings}
     once = amsfl.run(**shared).summary
     amsfl.run(**shared | {"rounds": 5}, out=tmp_path / "short")
     again = amsfl.resume(tmp_path / "short", dataset=digits, rounds=6).summary
-    moved = amsfl.resume(tmp_path / "short", dataset=digits, target=0.15).summary
     named = ("rounds_to_target", "joules_to_target", "megabytes_to_target", "seconds_to_target")
     assert once.rounds_to_target <= 5 and once.joules_to_target > 0
     assert all(getattr(again, name) == getattr(once, name) for name in named)
-    fresh = amsfl.run(**shared | {"target": 0.15}).summary
-    assert [getattr(moved, name) for name in named] == pytest.approx([getattr(fresh, name) for name in named])
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ Weight = Callable[[float], float]  # by age in moves of the server
 
 MANY = 10**9  # a cohort's size where nobody knows it yet
 HOPELESS = 1_000  # failures, or moments for each client, after which a round does not end
+LEAST, LATEST = 0.2, 1.2  # of its steps; of its planned seconds, for which an arrival group is waited for
 UNGROUPED = 0  # the group of all who have no arrival group of their own
 
 
@@ -125,23 +126,16 @@ def buffer(results: float | None = None, cohort: int = MANY) -> RoundEnd:
     return RoundEnd(f"buffer:{wanted}", lambda arrived, *_: arrived >= wanted, overlap=True, size=wanted)
 
 
-def groups(least: float = 0.2, factor: float = 1.2, cohort: int = MANY) -> RoundEnd:
-    """When a group of clients that were to arrive together is in, or after `factor` times its planned time.
+def groups(cohort: int = MANY) -> RoundEnd:
+    """When a group of clients that were to arrive together is in, or after LATEST times its planned time.
 
-    A client takes at `least` that share of its steps. Nobody waits for one whose speed is unknown.
+    Nobody waits for a client whose speed is unknown.
     """
-    if not (0 < least <= 1 and 1 <= factor <= 1e6):
-        raise UserError(
-            f"Round end 'groups:{least:g}/{factor:g}': write groups, or groups:0.2/1.2: the least share of "
-            "its steps that a client takes (above 0, at most 1), and how many times its planned seconds a "
-            "group is waited for (at least 1)."
-        )
 
     def deadline(started: float, predicted: float | None) -> float:
-        return started if predicted is None else started + factor * predicted
+        return started if predicted is None else started + LATEST * predicted
 
-    name = f"groups:{least:g}/{factor:g}"
-    return RoundEnd(name, all_in, deadline, overlap=True, size=cohort, join=fedcompass(least))
+    return RoundEnd("groups", all_in, deadline, overlap=True, size=cohort, join=fedcompass)
 
 
 def _count(kind: str, number: float, cohort: int) -> int:
@@ -170,7 +164,7 @@ ROUND_ENDS: Kind[RoundEnd] = Kind(
 
 def round_end(text: str, cohort: int | None = None) -> RoundEnd:
     """The round end of that name: `all`, `deadline:2.5`, `quorum:3`, `quorum:0.8`, `buffer:10`, `groups`,
-    `groups:0.2/1.2`, or a user's own `module:attribute`, with numbers behind a colon.
+    or a user's own `module:attribute`, with numbers behind a colon.
 
     After a comma stands what becomes of late work: `quorum:3,drop`, `buffer:10,constant`.
 
@@ -251,7 +245,7 @@ def staleness(name: str) -> Weight:
     return WEIGHTS[name]
 
 
-def fedcompass(share: float) -> Join:
+def fedcompass(client: Starter, now: float, groups: Mapping[int, ArrivalGroup]) -> tuple[int, int | None]:
     """Li et al. 2024, arXiv 2309.14675, Algorithm 1, as in the authors' code (APPFL, its CompassScheduler).
 
     A client joins the group that lets it take the most steps, the newest where several do. Where it fits
@@ -260,21 +254,17 @@ def fedcompass(share: float) -> Join:
     If it is too fast for that, it takes all its steps. A client's first round has the fewest steps, and
     nobody waits for it. Their speed is a round's seconds over its steps, smoothed; ours has the link apart.
     """
-
-    def join(client: Starter, now: float, groups: Mapping[int, ArrivalGroup]) -> tuple[int, int | None]:
-        least = max(1, round(share * client.most))
-        if client.first:
-            return least, UNGROUPED
-        joined = [(client.within(each.due - now), name) for name, each in groups.items()]
-        fits = [(steps, name) for steps, name in joined if least <= steps <= client.most]
-        if fits:
-            return max(reversed(fits), key=lambda fit: fit[0])
-        later = [
-            client.within(each.latest + each.turn - now)
-            for each in groups.values()
-            if each.latest is not None and each.latest > now
-        ]
-        best = max((steps for steps in later if steps <= client.most), default=client.most)
-        return max(best, least), None
-
-    return join
+    least = max(1, round(LEAST * client.most))
+    if client.first:
+        return least, UNGROUPED
+    joined = [(client.within(each.due - now), name) for name, each in groups.items()]
+    fits = [(steps, name) for steps, name in joined if least <= steps <= client.most]
+    if fits:
+        return max(reversed(fits), key=lambda fit: fit[0])
+    later = [
+        client.within(each.latest + each.turn - now)
+        for each in groups.values()
+        if each.latest is not None and each.latest > now
+    ]
+    best = max((steps for steps in later if steps <= client.most), default=client.most)
+    return max(best, least), None

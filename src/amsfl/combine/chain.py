@@ -39,7 +39,7 @@ def weighed(
         history = space.zeros((clients, rule.remembers), dtype=weights.dtype)
     origin = space.eye(clients, dtype=weights.dtype)  # how much of each upload is in each row
     counts, remembered = dict[str, Array](), [history[:, :0]]
-    for name, link in zip(link_names(rule), rule.links or (rule,), strict=True):
+    for link in rule.links or (rule,):
         if link.remembers and len(weights) != clients:
             raise UserError(
                 f"The rule {link.name!r} remembers clients, and {rule.name!r} leaves it fewer rows; "
@@ -54,22 +54,14 @@ def weighed(
         if left.history is not None:
             remembered.append(left.history)
         read += link.remembers
-        counts[name] = (0 * weights + float("nan") if left.counts is None else left.counts) @ origin
+        counts[link.name] = (0 * weights + float("nan") if left.counts is None else left.counts) @ origin
         if left.counts is not None and len(left.weights) == len(weights):
             origin = origin * (left.counts / (left.weights + (left.weights == 0)))[:, None]
         else:
-            origin = counts[name] + 0 * left.weights[:, None]
+            origin = counts[link.name] + 0 * left.weights[:, None]
         steps = _lengths(steps, weights, len(left.weights))
         uploads, weights = left.uploads, left.weights
     return uploads, weights, counts, space.concat(remembered, axis=1)
-
-
-def link_names(rule: Combine) -> list[str]:
-    """A rule's links in order, as records name them: with its place where a name comes twice."""
-    names = list[str]()
-    for place, link in enumerate(rule.links or (rule,)):
-        names.append(link.name if link.name not in names else f"{link.name} ({place + 1})")
-    return names
 
 
 def by_step(name: str, rule: Rule, attackers: float = 0.0) -> Combine:

@@ -112,10 +112,10 @@ class Training(BaseModel):
     """stop after so many rounds; 50 if nothing else ends it"""
     seconds: float | None = setting(None, ENDS, "first", "trial", "later", gt=0, le=1e12)
     """stop after so many seconds: virtual ones, or real clients' own"""
-    score: Annotated[str, AfterValidator(check_name)] = setting("", ENDS, "later")
+    score: Annotated[str, AfterValidator(check_name)] = setting("", ENDS)
     """score of the hold-out that counts: accuracy, f1, auc, f1:CLASS, r2, mae; docs/scores.md"""
     target: float | None = setting(
-        None, ENDS, "first", "trial", "later", text="NUMBER or SCORE=NUMBER", gt=0
+        None, ENDS, "first", "trial", text="NUMBER or SCORE=NUMBER", gt=0
     )  # `split_target` takes it apart
     """stop at this score of the hold-out, as in 0.95, auc=0.9 or r2=0.8; alone: 1,000 rounds at most"""
     stop_at_target: bool = setting(True, ENDS, "trial", "later")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from amsfl import record
-from amsfl.clock.profile import MEGABYTE
 from amsfl.core import Remark, UserError
 from amsfl.core.records import JsonMapping
 from amsfl.data import Dataset, Frame
@@ -138,7 +137,7 @@ def resume(
         anyway: Go on where the machine is another and the bits will not be the same.
         track: As in `run`.
         progress: As in `run`.
-        **changes: Make it longer or shorter (rounds, seconds, target, stop_at_target), and go on record;
+        **changes: Make it longer or shorter (rounds, seconds, stop_at_target), and go on record;
             a method, policy, rule or other part of your own is needed again.
 
     Returns:
@@ -164,10 +163,9 @@ def resume(
         if point:
             trial = load_trial(point)
         writer.change(config.model_dump(), machine, trial.round)
-        update_status(setup, trial, done)
+        update_status(setup, trial)
         ended = writer.ended()
-        now = (trial.status, trial.round, config.target, setup.score.name)
-        if ended and (ended.status, ended.rounds, ended.target, ended.score) == now:
+        if ended and (ended.status, ended.rounds) == (trial.status, trial.round):
             result = Result(ended, done, model_of(setup, trial), setup, trial.best_model)
             writer.end(ended, model_files(result))  # should somebody have lost or changed the model
             return result
@@ -209,18 +207,9 @@ def _drive(
     return result
 
 
-def update_status(setup: RunSetup, trial: TrialState, done: Sequence[RoundRecord]) -> None:
-    """Whether a trial has ended by the settings it goes on with: its end and its target may have moved."""
+def update_status(setup: RunSetup, trial: TrialState) -> None:
+    """Whether a trial has ended by the settings it goes on with: its end may have moved."""
     config = setup.config
-    first = next((r for r in done if setup.score.met(r.metrics.get("holdout", {}), config.target)), None)
-    if first is None:
-        trial.reached = None
-    elif trial.reached is None or trial.reached["rounds"] != first.round:  # the target has moved
-        until = done[: first.round]
-        spent = {"megabytes": sum(r.bytes_up + r.bytes_down for r in until) / MEGABYTE}
-        if first.joules is not None:
-            spent["joules"] = sum(r.joules or 0.0 for r in until)
-        trial.reached = {**first.seconds, **spent, "rounds": first.round}
     over = (
         is_over(setup, trial)
         or (config.stop_after > 0 and trial.stale >= config.stop_after)

@@ -16,7 +16,6 @@ import numpy as np
 
 from amsfl import protocol, sampling
 from amsfl.clock.profile import Account
-from amsfl.combine.chain import link_names
 from amsfl.core import Reading, Upload, Verdict, score
 from amsfl.core.records import Array, Json, Number
 from amsfl.core.scores import judge_round, worth
@@ -311,7 +310,7 @@ def end_round(
         mix = np.asarray(federation.method.mix(setup.weights[trial.index, clients], jobs["steps"]), float)
         this.counted = mix.tolist()
     if federation.rule and weighed:
-        this.weighed = {name: np.asarray(weighed[name], float) for name in link_names(federation.rule)}
+        this.weighed = {name: np.asarray(each, float) for name, each in weighed.items()}
 
 
 def _private(setup: RunSetup, trial: TrialState, this: Round) -> tuple[Number, protocol.Draw]:
