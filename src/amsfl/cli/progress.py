@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from amsfl.cli.output import on_terminal, plain, screen
 from amsfl.core import Score
 from amsfl.core.records import Json, JsonMapping
-from amsfl.core.scores import NUMBERS, recorded_score, shown_score
+from amsfl.core.scores import NUMBERS, recorded_score
 from amsfl.record import Manifest, RoundRecord, Summary
 from amsfl.report.sentences import ranking_advice
 from amsfl.report.statistics import (
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
     from amsfl.study.settings import Study
 
 FEW_ROWS = 100  # held out: an accuracy of 0.7 is known to a tenth
-
-
-def _done(record: RoundRecord, config: Training) -> float:
-    """How much of a run is done, by the limit that it is nearest to."""
-    spent = record.seconds[config.clock] / config.seconds if config.seconds else 0.0
-    return max(record.round / config.last_round, spent)
 
 
 @contextmanager
@@ -61,17 +55,13 @@ def watching(config: Training, quiet: bool) -> Iterator[Callable[[RoundRecord], 
     if quiet or not on_terminal():
         yield None
         return
+    from amsfl.simulation.observers import progress
+
     with _bar(config.method, "reading rows, then compiling", 1.0) as move:
 
         def moved(record: RoundRecord) -> None:
-            spent, done = record.seconds[config.clock], _done(record, config)
-            metrics = record.metrics.get("holdout", {})
-            which = shown_score(config.score, metrics)
-            score = which.of(metrics) if which else None
-            if score is not None and which and config.target and which.larger:
-                done = max(done, score / config.target)
-            shown = "" if score is None or which is None else f"  {which.title} {score:.4g}"
-            move(done, config.method, f"round {record.round}  {spent:.1f} s{shown}")
+            done, text = progress(record, config)
+            move(done, config.method, text)
 
         yield moved
 
@@ -84,13 +74,15 @@ def watching_study(
     if quiet or not blocks or not on_terminal():
         yield lambda *_: None
         return
+    from amsfl.simulation.observers import progress
+
     configs = {block.entry: plan.config(block.entry) for block in blocks}
     done: dict[tuple[str, int], float] = {}
     total = sum(len(block.trials) for block in blocks)
     with _bar(blocks[0].entry, f"{total} trials left", total) as move:
 
         def moved(block: "TrialBlock", place: int, record: RoundRecord) -> None:
-            done[block.entry, block.trials[place]] = min(1.0, _done(record, configs[block.entry]))
+            done[block.entry, block.trials[place]] = min(1.0, progress(record, configs[block.entry])[0])
             left = total - sum(part >= 1 for part in done.values())
             what = f"{block.entry}, trial {block.trials[0] + 1}"
             what += f" to {block.trials[-1] + 1}" if len(block.trials) > 1 else ""

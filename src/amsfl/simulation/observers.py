@@ -37,7 +37,7 @@ def observers(
         trackers = stack.enter_context(tracking(chosen, info))
         listeners: list[Watch] = [trackers.on_round] if chosen else []
         if show:
-            listeners.append(lambda record: show(share(record, config), describe(record, config)))
+            listeners.append(lambda record: show(*progress(record, config)))
         if watch:
             listeners.append(watch)
         yield listeners, trackers.on_end
@@ -70,19 +70,19 @@ def line(wanted: bool | None = None) -> Iterator[Callable[[float, str], None] | 
     yield lambda share, text: handle.update(shown(share, text), raw=True)
 
 
-def describe(record: RoundRecord, config: Training) -> str:
-    """A round in a few words, with the score that the run goes by."""
-    scores = record.metrics.get("holdout", {})
-    which = shown_score(config.score, scores)
-    score = which.of(scores) if which else None
-    suffix = "" if score is None or which is None else f", {which.title} {score:.4g}"
-    return f"round {record.round}, {record.seconds[config.clock]:.1f} s{suffix}"
-
-
-def share(record: RoundRecord, config: Training) -> float:
-    """How much of a run is done, by rounds or by seconds."""
-    by_seconds = record.seconds[config.clock] / config.seconds if config.seconds else 0.0
-    return max(record.round / config.last_round, by_seconds)
+def progress(record: RoundRecord, config: Training) -> tuple[float, str]:
+    """How much of a run is done, by the limit that it is nearest to, and its round in a few words."""
+    seconds, metrics = record.seconds[config.clock], record.metrics.get("holdout", {})
+    done, text = record.round / config.last_round, f"round {record.round}, {seconds:.1f} s"
+    if config.seconds:
+        done = max(done, seconds / config.seconds)
+    score = shown_score(config.score, metrics)
+    value = score.of(metrics) if score else None
+    if score is None or value is None:
+        return done, text
+    if config.target and config.stop_at_target and score.larger:
+        done = max(done, value / config.target)
+    return done, f"{text}, {score.title} {value:.4g}"
 
 
 @contextmanager
