@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import UnionType
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -36,12 +36,11 @@ def takes(
     kind: type[Training],
     only: Collection[str] | None = None,
     leave_out: Collection[str] = (),
-    other_names: Mapping[str, str] | None = None,
 ) -> Callable[[Command], Command]:
     """Give a command the flags of these settings; it gets those that were typed as `settings`, a dict.
 
-    `only` or `leave_out` say which; `other_names` are further spellings of a flag. Flags of the other kind of
-    runs are there, too, but never shown: who types one is told by the settings' check why it has no place.
+    `only` or `leave_out` say which. Flags of the other kind of runs are there, but never shown: who types
+    one is told by the settings' check why it has no place.
 
         @takes(RunConfig)
         def run(settings: Json, *, out: Path | None = None) -> None:
@@ -52,7 +51,6 @@ def takes(
         for name, field in (kind.model_fields | _without(other, kind)).items()
         if name not in leave_out and (only is None or name in only)
     }
-    spelled = other_names or {}
 
     def decorate(command: Command) -> Command:
         own = [each for each in inspect.signature(command).parameters.values() if each.name != "settings"]
@@ -66,9 +64,7 @@ def takes(
                     name,
                     inspect.Parameter.KEYWORD_ONLY,
                     default=None,
-                    annotation=_annotation(
-                        name, field, spelled.get(name), known and (every or _first(field))
-                    ),
+                    annotation=_annotation(name, field, known and (every or _first(field))),
                 )
                 for name, (field, known) in fields.items()
             ]
@@ -131,7 +127,7 @@ def _shown(annotation: Any) -> Any:
     return Annotated[kind, *(mark for mark in marks if mark is not RARE)]
 
 
-def _annotation(name: str, field: FieldInfo, other: str | None, show: bool) -> Any:
+def _annotation(name: str, field: FieldInfo, show: bool) -> Any:
     extra: Any = field.json_schema_extra
     kind: Any = field.annotation
     if isinstance(kind, UnionType):  # int | None
@@ -143,7 +139,7 @@ def _annotation(name: str, field: FieldInfo, other: str | None, show: bool) -> A
     return Annotated[
         kind | None,
         Parameter(
-            name=[flag(name), *([other] if other else [])],
+            name=flag(name),
             negative=f"--no-{flag(name)[2:]}" if kind is bool else "",
             help=f"{field.description}{_default(field)}",
             group=MOST_USED if _first(field) else GROUPS[extra["group"]],

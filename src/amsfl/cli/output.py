@@ -65,16 +65,6 @@ def on_terminal() -> bool:
     return sys.stderr.isatty()
 
 
-@contextmanager
-def loading() -> Iterator[None]:
-    """A sign that rows are being read, on a terminal's standard error: a large file takes a while."""
-    if not on_terminal():
-        yield
-        return
-    with screen(stderr=True).status("reading rows"):
-        yield
-
-
 def plain(text: str) -> str:
     """Control characters made visible: a name must not move the cursor or colour the terminal."""
     return "".join(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from amsfl.cli import flags
-from amsfl.cli.output import describe_data, loading, plain, say, screen
+from amsfl.cli.output import describe_data, plain, say, screen
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.settings.definitions import OF_ROWS, RunConfig
@@ -79,9 +79,7 @@ def data(
     if example:
         return _write_example(out)
     if files:
-        with loading():
-            own = load(flags.with_tables({}, files)["data"], **settings)
-        return describe_data(own, stderr=False)
+        return describe_data(load(flags.with_tables({}, files)["data"], **settings), stderr=False)
     from rich.table import Table
 
     table = Table("data", "rows", "what it is", "where", title="Data")

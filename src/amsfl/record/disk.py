@@ -8,7 +8,6 @@ import json
 import math
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
@@ -45,12 +44,7 @@ WAYS_OUT = {
 
 def user_cache() -> Path:
     """The user's folder for what can be had again."""
-    if sys.platform == "win32":
-        home = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
-    elif sys.platform == "darwin":
-        home = "~/Library/Caches"
-    else:
-        home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(home).expanduser() / "amsfl"
 
 
