@@ -2,7 +2,7 @@
 
     python benchmarks/first_run.py                    the cheap ones
     python benchmarks/first_run.py --only digits,csv  some
-    python benchmarks/first_run.py --all              reproduce and compare, too
+    python benchmarks/first_run.py --only reproduce   minutes
 
 Every command is started twice, with empty caches of programs and with full ones: `compiling` is what they
 differ by. `imports` is a process that imports the same modules, `rest` what is left of the second time.
@@ -82,7 +82,6 @@ RUN = ["-m", "amsfl", "run", "--rounds", "30", "--force", "--out"]
 class Case(NamedTuple):
     ours: list[str]  # after the interpreter
     plain: tuple[str, ...] = ()  # a script and its arguments; none: there is nothing to compare with
-    dear: bool = False  # minutes
 
 
 CASES = {
@@ -97,9 +96,10 @@ CASES = {
     "data": Case(["-m", "amsfl", "data", "large.csv"], ("-c", TABLE, "large.csv")),
     "predict": Case(["-m", "amsfl", "predict", "small", "small.csv"], ("-c", TABLE, "small.csv")),
     "export": Case(["-m", "amsfl", "export", "small", "--to", "sklearn", "--out", "exported"]),
-    "reproduce": Case(["-m", "amsfl", "reproduce", "--quiet"], dear=True),
-    "compare": Case(["-m", "amsfl", "compare", "visits.csv", "--quiet"], dear=True),
+    "reproduce": Case(["-m", "amsfl", "reproduce", "--quiet"]),
+    "compare": Case(["-m", "amsfl", "compare", "visits.csv", "--quiet"]),
 }
+CHEAP = [*CASES][:-2]
 
 
 def make_tables(folder: Path) -> None:
@@ -139,21 +139,15 @@ def modules(stderr: str) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", help="some, with commas between: " + ", ".join(CASES))
-    parser.add_argument("--all", action="store_true", help="those that take minutes, too")
+    parser.add_argument("--only", default=",".join(CHEAP), help=f"of {', '.join(CASES)}")
     given = parser.parse_args()
     os.environ["PYTHONPATH"] = str(ROOT / "src")
-    chosen = (
-        given.only.split(",")
-        if given.only
-        else [n for n, case in CASES.items() if given.all or not case.dear]
-    )
     print("| | empty cache | full | compiling | imports | rest | plain script | times as long |")
     print("| --- " * 8 + "|")
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home)
         make_tables(folder)
-        for name in chosen:
+        for name in given.only.split(","):
             case, cache = CASES[name], folder / f"cache-{name}"
             empty, _ = processor_seconds(case.ours, folder, cache)
             full, said = processor_seconds(case.ours, folder, cache, "-X", "importtime")

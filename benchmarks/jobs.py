@@ -19,11 +19,6 @@ from amsfl.portable.network import LayerSpec, logits
 import jax  # isort: skip  # after amsfl, which sets it up
 
 
-def client_steps(job: str) -> int:
-    """Of one repetition."""
-    return JOBS[job].rounds * JOBS[job].cohort * JOBS[job].steps
-
-
 def export(job: str, path: Path) -> None:
     """Rows in client order with offsets, the hold-out, the network, its initial weights, the settings.
 

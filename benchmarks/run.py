@@ -15,11 +15,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from math import ceil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jobs import JOBS, accuracy, client_steps, export
+from jobs import JOBS, accuracy, export
 
 HERE = Path(__file__).resolve().parent
 # PyTorch goes first and alone, and is named again with each peer: an unpinned one pulls CUDA.
@@ -61,9 +60,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--out", type=Path, help="JSON to write")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions; the best one counts")
     parser.add_argument("--passes", type=int, default=1, help="turns of everybody; the best counts")
-    parser.add_argument(
-        "--seconds", type=float, default=5, help="of a turn from the second pass on, at least"
-    )
     parser.add_argument("--timeout", type=float, default=600, help="seconds a peer may take on a job")
     given = parser.parse_args()
     if given.before:
@@ -83,7 +79,7 @@ def python_of(peer: Peer, folder: Path) -> str:
     return str(home / "bin" / "python")
 
 
-def run(peer: Peer, given: argparse.Namespace, job: str, exported: Path, repeat: int) -> dict[str, Any]:
+def run(peer: Peer, given: argparse.Namespace, job: str, exported: Path) -> dict[str, Any]:
     """The peer's JSON line with its accuracy, or `error`."""
     model = exported.with_name("model.npz")
     model.unlink(missing_ok=True)
@@ -99,7 +95,7 @@ def run(peer: Peer, given: argparse.Namespace, job: str, exported: Path, repeat:
     env = os.environ | {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "BENCH_STARTED": str(time.time())}
     env |= {"PYTHONPATH": str(peer.source / "src")} if ours else {}
     child = subprocess.Popen(
-        [python, *peer.launch, *words, "--repeat", str(repeat)],
+        [python, *peer.launch, *words, "--repeat", str(given.repeat)],
         env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
     try:
@@ -121,9 +117,7 @@ def measured(given: argparse.Namespace, job: str, exported: Path) -> dict[str, d
     found: dict[str, dict[str, Any]] = {}
     for name in given.peers.split(",") * given.passes:
         before = found.get(name, {})
-        best = max(before.get("each", [0]))
-        repeat = max(given.repeat, ceil(given.seconds * best / client_steps(job)))
-        result = run(PEERS[name], given, job, exported, repeat)
+        result = run(PEERS[name], given, job, exported)
         found[name] = result | {"each": before.get("each", []) + result.get("each", [])}
         print(f"{job} {name}: {result.get('error') or max(result['each'])}", file=sys.stderr, flush=True)
     return found

@@ -60,11 +60,10 @@ def main() -> None:
     parser.add_argument("--data", default="digits", help="one that `amsfl data` lists")
     parser.add_argument("--attackers", default="2,3", help="how many of the ten clients attack")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--first-seed", type=int, default=100)
     parser.add_argument("--out", type=Path, default=Path("results/robustness"))
     given = parser.parse_args()
     data = load(given.data)
-    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    seeds = range(100, 100 + given.seeds)
     given.out.mkdir(parents=True, exist_ok=True)
     names = [attack.partition(":")[0] for attack in ATTACKS]
     columns = ["", "attackers of 10", "nobody attacks", *names, "points lost"]

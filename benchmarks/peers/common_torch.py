@@ -27,10 +27,6 @@ def weights_of(model: torch.nn.Module) -> list[np.ndarray]:
     return [p.detach().numpy().T.copy() for p in model.parameters()]
 
 
-def tensors(job: Job) -> tuple[torch.Tensor, torch.Tensor]:
-    return torch.from_numpy(job.x), torch.from_numpy(job.y)
-
-
 class Batches:
     """One client's rows as an iterable of `steps` i.i.d. minibatches, gathered in one go.
 
@@ -54,7 +50,7 @@ class Batches:
 
 
 def client_batches(job: Job) -> list[Batches]:
-    x, y = tensors(job)
+    x, y = map(torch.from_numpy, (job.x, job.y))
     return [Batches(x[job.rows(i)], y[job.rows(i)], job.steps, job.batch) for i in range(job.clients)]
 
 
@@ -63,7 +59,7 @@ def pick_threads(job: Job, seconds: float = 0.5) -> int:
 
     Clearly, because two threads on a machine that turns out to be busy wait for each other at every product.
     """
-    model, (x, y) = build(job), tensors(job)
+    model, (x, y) = build(job), map(torch.from_numpy, (job.x, job.y))
     optimizer = torch.optim.SGD(model.parameters(), lr=job.lr)
     spent: dict[int, float] = {}
     for threads in (1, 2, 1, 2):
