@@ -6,7 +6,7 @@ should be large and an error small.
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from amsfl.core.errors import UserError, nearest
 from amsfl.core.records import Json, JsonMapping
@@ -55,10 +55,6 @@ class Score(NamedTuple):
     def measure(self, split: str) -> str:
         """Its name among a report's measures, as in accuracy_holdout and f1_holdout_2."""
         return f"{self.key}_{split}" if self.place is None else f"{self.key}_{split}_{self.place}"
-
-    def spelled(self, target: float) -> str:
-        """A target in words: 95%, or R² 0.8, macro-F1 0.8, a mean absolute error of 3."""
-        return f"{100 * target:g}%" if self.name == "accuracy" else f"{self.short} {target:g}"
 
 
 CLASSES = {
@@ -146,15 +142,6 @@ def shown_score(name: str, scores: JsonMapping) -> Score | None:
     return next((NAMED[key] for key in ("accuracy", "r2") if key in scores), None)
 
 
-class BestRoundState(Protocol):
-    """Where a run stands, as far as the best round goes."""
-
-    round: int
-    best_score: float | None  # more is better
-    best_round: int
-    stale: int  # scored rounds since then
-
-
 def judged_by(scores: JsonMapping, score: Score | None, by_loss: bool = False) -> tuple[str, bool]:
     """The name of the score that rounds are compared by, and whether more of it is better; "" for none.
 
@@ -172,17 +159,6 @@ def worth(scores: JsonMapping, score: Score | None, by_loss: bool = False) -> fl
     if not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value if larger else -value)
-
-
-def judge_round(stand: BestRoundState, score: float | None, stop_after: int) -> bool:
-    """Note a round's worth; whether `stop_after` scored rounds (0: never) brought no better one."""
-    if score is None:
-        return False
-    if stand.best_score is None or score > stand.best_score:
-        stand.best_score, stand.best_round, stand.stale = score, stand.round, 0
-    else:
-        stand.stale += 1
-    return bool(stop_after) and stand.stale >= stop_after
 
 
 def check_name(name: str) -> str:

@@ -17,8 +17,11 @@ of each), which no linear model can tell apart, and the test split holds attacks
 It is not a model of real networks.
 """
 
+import gzip
+import hashlib
 import io
 import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +31,6 @@ import numpy.typing as npt
 
 from amsfl.core import UserError
 from amsfl.data.dataset import Dataset, IntArray, hold_out, random_stream
-from amsfl.data.named import check_sum, find_packed, published
 from amsfl.data.recipe import ColumnRecipe, Recipe
 from amsfl.record.disk import make_folder, user_cache, write_atomically
 
@@ -111,7 +113,7 @@ class Unavailable(UserError):
 
 def load_nslkdd(folder: str, holdout: float, seed: int) -> Dataset:
     """A hold-out of KDDTrain+ and the official KDDTest+, side by side."""
-    pool, test = (parse(published(path, SHA256[name])) for name, path in files(folder).items())
+    pool, test = (parse(published(path, name)) for name, path in files(folder).items())
     return traffic_data("nslkdd", pool, test, holdout, seed)
 
 
@@ -141,7 +143,7 @@ def find_location() -> str:
 
 
 def _find(folder: Path, name: str) -> Path | None:
-    return find_packed(name, (folder, folder / "nslkdd"))
+    return next((path for path in (folder / name, folder / f"{name}.gz") if path.is_file()), None)
 
 
 def download(name: str) -> Path:
@@ -153,7 +155,7 @@ def download(name: str) -> Path:
     try:
         with urlopen(MIRROR + quote(name), timeout=TIMEOUT) as reply:
             content = reply.read()
-        check_sum(MIRROR + name, content, SHA256[name])
+        check_sum(MIRROR + name, name, content)
         path = user_cache() / name
         make_folder(path.parent)
         write_atomically(path, content)
@@ -164,6 +166,25 @@ def download(name: str) -> Path:
             "(plain or .gz), as in --data nslkdd:FOLDER, or use --data nslkdd-synth."
         ) from error
     return path
+
+
+def published(path: Path, name: str) -> bytes:
+    """The file's content, unpacked, if it is byte for byte the published one."""
+    try:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{path} cannot be read ({error}); fetch it again from {MIRROR}.") from error
+    check_sum(str(path), name, content)
+    return content
+
+
+def check_sum(where: str, name: str, content: bytes) -> None:
+    digest = hashlib.sha256(content).hexdigest()
+    if digest != SHA256[name]:
+        raise UserError(
+            f"{where} is not the published {name}: SHA-256 of its unpacked content is {digest}, expected "
+            f"{SHA256[name]}; delete it and fetch it again from {MIRROR}."
+        )
 
 
 def parse(content: bytes) -> "pd.DataFrame":

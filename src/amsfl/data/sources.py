@@ -15,11 +15,9 @@ BY_NAME: dict[str, Callable[[str, float, int], Dataset]] = {  # by what stands b
     "nslkdd": load_nslkdd,
     "nslkdd-synth": load_synth,
     "digits": named.load_digits,
-    "fashion-mnist": named.load_fashion,
 }
 TEXT_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 ENDINGS = (*TEXT_ENDINGS, ".parquet", ".jsonl", ".xlsx")
-WITH_ARGUMENT = ("fashion-mnist", "nslkdd")
 HOLDOUT, SEED = 0.2, 0  # not the run's seed: all runs are judged on the same rows unless asked otherwise
 
 
@@ -83,13 +81,11 @@ def catalogue() -> list[tuple[str, int | None, str, str]]:
     Returns:
         A line each: name, rows, what it is, where.
     """
-    clothes = named.find_fashion()
     own = "your table: what to predict in a column, perhaps a client column"
     return [
         ("nslkdd", 148_517, "intrusion detection, 122 features, 5 classes", find_location()),
         ("nslkdd-synth", ROWS + TEST_ROWS, "made-up traffic to the same schema", "generated"),
         ("digits", 1_797, "8 x 8 images, 10 classes", "embedded in scikit-learn"),
-        ("fashion-mnist", 70_000, "28 x 28 images of clothes, 10 classes", clothes),
         ("FILE.csv", None, own, "pass its path"),
     ]
 
@@ -104,7 +100,7 @@ def is_named(source: str) -> bool:
         Yes or no.
     """
     name, colon, _ = source.partition(":")
-    return name in BY_NAME and (name in WITH_ARGUMENT or not colon)
+    return name in BY_NAME and (name == "nslkdd" or not colon)
 
 
 def is_table(source: str) -> bool:

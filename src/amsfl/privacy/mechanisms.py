@@ -5,7 +5,7 @@ ledger: noise, and the most steps of each client.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,40 +26,21 @@ from amsfl.privacy.accounting import (
 )
 
 Budgets = Sequence[float] | None  # each client's epsilon at most; 0: spent; None: no bound
+Settings = Any  # a run's (settings/definitions.py)
 USUAL_NOISE = 1.0  # where nobody sets one, nor a budget
 
 
-class PrivacySettings(Protocol):
-    """What privacy depends on, of a run's settings (settings/definitions.py)."""
-
-    epsilon: float | None
-    delta: float
-    noise: float | None
-    clip: float
-    batch: int
-    steps: int
-    rounds: int | None
-    seconds: float | None
-    extrapolation: float
-    class_weights: Any  # one of a few words
-    availability: str
-    target: float | None
-    stop_at_target: bool
-    stop_after: int
-    details: str
-
-
-def stops_by_data(settings: PrivacySettings) -> bool:
+def stops_by_data(settings: Settings) -> bool:
     """Whether scores may end the run: then what it spent by its end is no bound, but its budget is."""
     return bool(settings.stop_after) or (settings.target is not None and settings.stop_at_target)
 
 
-def planned_rounds(settings: PrivacySettings) -> int:
+def planned_rounds(settings: Settings) -> int:
     """Rounds that the noise is chosen for."""
     return settings.rounds or ROUNDS
 
 
-def share_of_run(settings: PrivacySettings, number: int, seconds: float) -> float:
+def share_of_run(settings: Settings, number: int, seconds: float) -> float:
     """The part of a run that will be over after round `number` (from 0), as far as anybody can tell.
 
     By rounds where they are set; by seconds, with one more round like those before, where these are; a
@@ -88,11 +69,9 @@ class Mechanism(NamedTuple):
 
     name: str
     rows: bool  # protects rows, at clients; else whole clients, at the server
-    check: Callable[
-        [PrivacySettings, Federation, Policy, RoundEnd], None
-    ]  # a UserError: this cannot be private
+    check: Callable[[Settings, Federation, Policy, RoundEnd], None]  # a UserError: this cannot be private
     # settings, policy, clients' rows, their budgets, part of the rounds that each is in, numbers of the model
-    open_ledger: Callable[[PrivacySettings, Policy, Ints, Budgets, float, int], Ledger]
+    open_ledger: Callable[[Settings, Policy, Ints, Budgets, float, int], Ledger]
 
 
 def protect_rows(method: Method, clip: float) -> RowPrivacy:
@@ -107,7 +86,7 @@ def protect_rows(method: Method, clip: float) -> RowPrivacy:
     return RowPrivacy(clip)
 
 
-def check_settings(settings: PrivacySettings) -> None:
+def check_settings(settings: Settings) -> None:
     """What no mechanism can protect."""
     if settings.class_weights:
         raise UserError(
@@ -121,11 +100,11 @@ def check_settings(settings: PrivacySettings) -> None:
         )
 
 
-def exposure(settings: PrivacySettings, chance: float) -> Exposure:
+def exposure(settings: Settings, chance: float) -> Exposure:
     return Exposure(float(chance), settings.noise or USUAL_NOISE, settings.delta)
 
 
-def check_longer(before: dict[str, Any], settings: PrivacySettings, ledger: Ledger) -> None:
+def check_longer(before: dict[str, Any], settings: Settings, ledger: Ledger) -> None:
     """Noise that was chosen for so many rounds does not last for more; `before` are the recorded settings."""
     if ledger.budgets and settings.noise is None and before["rounds"] != settings.rounds:
         raise UserError(
@@ -151,7 +130,7 @@ def pace(ledger: Ledger, taken: Sequence[int], share: float | None) -> Ints | No
     return paced if paced.any() else np.minimum(left, 1)  # no round is empty while anybody may work
 
 
-def check_record(settings: PrivacySettings, federation: Federation, policy: Policy, end: RoundEnd) -> None:
+def check_record(settings: Settings, federation: Federation, policy: Policy, end: RoundEnd) -> None:
     check_settings(settings)
     if end.overlap:
         raise UserError(
@@ -161,7 +140,7 @@ def check_record(settings: PrivacySettings, federation: Federation, policy: Poli
 
 
 def record_ledger(
-    settings: PrivacySettings, policy: Policy, rows: Ints, budgets: Budgets, part: float, numbers: int
+    settings: Settings, policy: Policy, rows: Ints, budgets: Budgets, part: float, numbers: int
 ) -> Ledger:
     """Rows kept private: every row's gradient cut at the client, noise on their sum.
 
@@ -197,7 +176,7 @@ def record_ledger(
 RECORD_LEVEL = Mechanism("record", True, check_record, record_ledger)
 
 
-def check_client(settings: PrivacySettings, federation: Federation, policy: Policy, end: RoundEnd) -> None:
+def check_client(settings: Settings, federation: Federation, policy: Policy, end: RoundEnd) -> None:
     """Whole clients are private only if nothing but their deltas moves the model, each once a round."""
     method, hint = federation.method, "use fedavg, fedprox, fedavgm or fedadam"
     if max(method.facts.vectors_up, method.facts.vectors_down) > 1 or not method.as_fedavg("mix"):
@@ -224,7 +203,7 @@ def check_client(settings: PrivacySettings, federation: Federation, policy: Poli
 
 
 def client_ledger(
-    settings: PrivacySettings, policy: Policy, rows: Ints, budgets: Budgets, part: float, numbers: int
+    settings: Settings, policy: Policy, rows: Ints, budgets: Budgets, part: float, numbers: int
 ) -> Ledger:
     """A round is a step, a cohort's chance a row's."""
     one = exposure(settings, part)

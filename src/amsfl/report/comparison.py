@@ -111,7 +111,8 @@ class Comparison(NamedTuple):
 
     @property
     def goal(self) -> str:
-        return self.score.spelled(self.target or 0)
+        target = self.target or 0
+        return f"{100 * target:g}%" if self.score.name == "accuracy" else f"{self.score.short} {target:g}"
 
     @property
     def is_regression(self) -> bool:

@@ -172,6 +172,6 @@ def leaves_of(folder: Path) -> list[Leaf]:
     reads = takes_readings(federation.method, policy_of(config, federation.method))
     more = list[Leaf]()
     if isinstance(config, ServeConfig):
-        more = on_flower(reads, rows, config.evaluate_clients)
+        more = on_flower(rows, config.evaluate_clients)
     clients = mechanism is not None and not mechanism.rows
     return leaves(federation, reads, rows, is_table(config.data), clients, not real) + more

@@ -18,7 +18,7 @@ from amsfl import protocol, sampling
 from amsfl.clock.profile import Account
 from amsfl.core import Reading, Upload, Verdict, score
 from amsfl.core.records import Array, Json, Number
-from amsfl.core.scores import judge_round, worth
+from amsfl.core.scores import worth
 from amsfl.engines import Models, Results, Work
 from amsfl.planning.planner import Decision, decide, learn, start
 from amsfl.record import RoundRecord
@@ -140,8 +140,13 @@ def end_trial(setup: RunSetup, trial: TrialState, this: Round, scores: dict[str,
     if not np.isfinite(holdout["loss"]):
         trial.status = "diverged"
         return
-    if judge_round(trial, worth(holdout, setup.score, setup.by_loss), config.stop_after):
-        trial.status = "finished"
+    value = worth(holdout, setup.score, setup.by_loss)
+    if value is not None and (trial.best_score is None or value > trial.best_score):
+        trial.best_score, trial.best_round, trial.stale = value, trial.round, 0
+    elif value is not None:
+        trial.stale += 1
+        if 0 < config.stop_after <= trial.stale:
+            trial.status = "finished"
     if trial.reached is None and config.target is not None and setup.score.met(holdout, config.target):
         trial.reached = {**trial.seconds, **trial.spent, "rounds": trial.round}
         if config.stop_at_target:
