@@ -106,7 +106,6 @@ OUTSIDE = {
     "delta": ({**TERMS, "delta": 0.5}, ""),
     "mechanism": ({}, "mechanisms = ['record']"),
     "epsilon of a run": ({**TERMS, "epsilon": 3.0}, "epsilon_run = 2.0"),
-    "Flower run": ({}, "runs = ['8']"),
 }
 
 

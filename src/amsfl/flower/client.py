@@ -25,7 +25,6 @@ from amsfl.flower.arrays import Part, flat
 from amsfl.flower.trainer import Trainer
 from amsfl.privacy import RECORD_LEVEL, Terms
 
-LEFT_OUT = 10  # batches of a round whose loss may be none
 LONGEST_TEXT = 300
 FIELDS: dict[str, Any] = {  # of an order, and what they are where it does not say
     "local-steps": 0,
@@ -75,8 +74,7 @@ class LocalTask:
         self.client = int(self.node.get("partition-id", context.node_id % 2**31))
         (self.slowdown, self.least), self.seconds = pace_of(context), math.inf
         self.timed: list[float] = []
-        self.done = self.skipped = 0
-        self._counts = True
+        self.done = 0
 
     def step(self, y: Part, anchor: Part, grad: Part) -> Part:
         """y - lr (g + mu (y - a) + correction)."""
@@ -86,21 +84,18 @@ class LocalTask:
 
     def __iter__(self) -> Iterator[int]:
         while self.done < self.steps and sum(self.timed) + float(np.mean(self.timed or 0)) <= self.seconds:
-            self._counts, started = True, time.perf_counter()
+            started = time.perf_counter()
             yield self.done
             took = time.perf_counter() - started
             time.sleep(max(self.slowdown * max(took, self.least) - took, 0.0))
             self.timed.append(time.perf_counter() - started)
-            self.done += self._counts
+            self.done += 1
 
-    def leave_out(self, loss: float) -> None:
-        """This turn was no step: its loss is none. A batch or two may have that; a model whose losses all
-        have it is lost."""
-        self._counts = False
-        self.skipped += 1
-        if self.skipped > LEFT_OUT:
+    def check_loss(self, loss: float) -> None:
+        """A UserError where it is none: a step by it would lose the model."""
+        if not math.isfinite(loss):
             how = "lower the learning rate, clip the gradients, or look for rows that are not finite"
-            raise UserError(f"The loss was {loss} in {self.skipped} batches of one round; {how}.")
+            raise UserError(f"The loss was {loss} in step {self.done}; {how}.")
 
     @property
     def key(self) -> Any:
@@ -178,7 +173,7 @@ def obey(message: Message, context: Context, answer: Callable[..., Message], pri
         if what == MessageType.TRAIN:
             arrays, task = received(message, context)
             entry["task"] = {key: part for key, part in vars(task).items() if isinstance(part, Plain)}
-            policy.check(task, arrays, context.run_id)
+            policy.check(task, arrays)
             task.seconds = policy.most_seconds
             reply = answer(arrays, task)
         elif policy.private or not policy.scores:

@@ -64,7 +64,6 @@ class SitePolicy(NamedTuple):
     """The file's lines; None: no bound of the site's own."""
 
     mechanisms: Names = None  # of privacy; "none" in the list accepts orders without
-    runs: Names = None  # Flower's ids of the runs that may order
     most_steps: Bound = 100_000  # of a round
     most_seconds: Bound = 86_400.0  # that its steps of a round may take: then it stops by itself
     most_megabytes: Bound = math.inf  # that are sent
@@ -83,14 +82,12 @@ class SitePolicy(NamedTuple):
         listed = self.mechanisms is not None and NONE not in self.mechanisms
         return listed or self.epsilon is not None or self.epsilon_run is not None
 
-    def check(self, task: "LocalTask", arrays: ArrayRecord, flower_run: int) -> None:
+    def check(self, task: "LocalTask", arrays: ArrayRecord) -> None:
         """A UserError where the order or its model lies outside."""
         terms = task.terms
-        named = {"Flower run": (str(flower_run), self.runs)}
-        named["privacy mechanism"] = (terms.mechanism if terms else NONE, self.mechanisms)
-        for what, (name, allowed) in named.items():
-            if allowed is not None and name not in allowed:
-                raise UserError(f"This site's policy: the {what} {name!r} is not one that it accepts.")
+        name = terms.mechanism if terms else NONE
+        if self.mechanisms is not None and name not in self.mechanisms:
+            raise UserError(f"This site's policy: the privacy mechanism {name!r} is not one that it accepts.")
         if terms is None and self.private:
             raise UserError(PRIVATE)
         bounds: dict[str, tuple[float, float, float]] = {

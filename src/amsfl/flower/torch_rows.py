@@ -5,7 +5,6 @@ torch.func takes the gradients of many rows at once, each as a batch of its own:
 """
 
 import math
-import traceback
 from collections.abc import Callable, Mapping, Sized
 from typing import Any
 
@@ -15,7 +14,6 @@ from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, Subse
 
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
-from amsfl.flower.site_policy import silent
 from amsfl.privacy import private_step
 
 AT_ONCE = 2**26  # numbers of rows' gradients that are kept at a time
@@ -116,15 +114,8 @@ def private_sum(
 
     turn = max(AT_ONCE // numbers, 1)
     for begin in range(0, len(places), turn):
-        with silent(True):  # rows are read by a user's own code
-            batch = draw(places[begin : begin + turn])
-        try:
-            each = torch.func.vmap(torch.func.grad(lost), (None, 0), randomness="different")(trained, batch)
-        except Exception as error:  # whatever users' modules raise; what it says may be of rows
-            traceback.print_exc()
-            raise UserError(
-                f"torch.func takes no gradients of this model row by row ({type(error).__name__})."
-            ) from None
+        batch = draw(places[begin : begin + turn])
+        each = torch.func.vmap(torch.func.grad(lost), (None, 0), randomness="different")(trained, batch)
         flat = torch.cat([part.reshape(len(part), -1).float() for part in each.values()], dim=1)
         grads = flat.cpu().numpy()
         factors = private_step.row_factors(private, private_step.norms(grads), present[begin : begin + turn])
@@ -168,28 +159,12 @@ def count(loader: Any) -> int:
 
 
 def scores(outputs: Any, targets: Any) -> dict[str, float]:
-    """Of a batch, by the shapes of outputs and targets, which say the task: classes, one logit, or numbers.
-
-    Outputs with one axis more than the targets are logits of classes: accuracy. Outputs of the targets' own
-    size are one logit, whose accuracy is NaN where targets are not 0 and 1, or a regression: mean squared and
-    absolute error.
-    """
+    """Accuracy of a batch's logits: one a class, or one a row for targets of 0 and 1; of amounts none."""
     if outputs.ndim == targets.ndim + 1 and outputs.shape[1] > 1:
         return {"accuracy": float((outputs.argmax(1) == targets).float().mean())}
-    if outputs.numel() != targets.numel():
-        raise UserError(
-            f"Outputs {tuple(outputs.shape)} have no score against targets {tuple(targets.shape)}: give "
-            "classes one logit each, or as many outputs as targets."
-        )
-    predicted = outputs.reshape(targets.shape)
-    binary = bool(((targets == 0) | (targets == 1)).all())
-    hits = float(((predicted > 0) == (targets > 0)).float().mean())
-    off = (predicted - targets).abs()
-    return {
-        "accuracy": hits if binary else math.nan,
-        "mse": float(off.square().mean()),
-        "mae": float(off.mean()),
-    }
+    if outputs.numel() != targets.numel() or not ((targets == 0) | (targets == 1)).all():
+        return {"accuracy": math.nan}
+    return {"accuracy": float(((outputs.reshape(targets.shape) > 0) == (targets > 0)).float().mean())}
 
 
 def add(sums: dict[str, float], means: Mapping[str, float], size: int) -> None:

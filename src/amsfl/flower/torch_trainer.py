@@ -1,7 +1,7 @@
 """PyTorch clients: a module and a loader, with our steps or a training loop of your own."""
 
 from collections.abc import Callable, Iterator, Mapping
-from math import isfinite, nan
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -174,9 +174,7 @@ class TorchTrainer(Trainer):
                 torch.manual_seed(self.seed)  # dropout of the reading's minibatch
             optimizer.zero_grad(set_to_none=True)
             loss = self.loss_of(batch)
-            if not isfinite(value := float(loss.detach())):
-                task.leave_out(value)
-                continue
+            task.check_loss(float(loss.detach()))
             loss.backward()
             if first is None:
                 first, before = batch, gradients([part.grad for part in self.trained], self.trained)
@@ -284,9 +282,7 @@ class TorchTrainer(Trainer):
             torch_rows.add(own, self.metrics(self.module, batch) if self.metrics else {}, size)
 
         loss, count = self._mean_loss(self.test_loader(self.context), look)
-        for name in ("mse", "mae") if isfinite(sums.get("accuracy", nan)) else ("accuracy",):
-            sums.pop(name, None)
-        means = {name: total / count for name, total in (sums | own).items()}
+        means = {name: total / count for name, total in (sums | own).items() if isfinite(total)}
         return {"loss": loss, **means, "num-examples": float(count)}
 
     def _mean_loss(self, loader: Any, look: Callable[[Any, int, Any], None]) -> tuple[float, int]:

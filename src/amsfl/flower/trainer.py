@@ -65,9 +65,7 @@ class GradientTrainer(Trainer):
         first, anchor = None, self.x
         for number in task:
             loss, grad = self.gradient(self.x, number)
-            if not math.isfinite(loss):
-                task.leave_out(loss)
-                continue
+            task.check_loss(loss)
             first = grad if first is None else first
             self.x = task.step(self.x, anchor, grad)
         if first is None:
