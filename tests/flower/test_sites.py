@@ -258,7 +258,7 @@ NUMBERS = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     fields=st.dictionaries(st.sampled_from([*FIELDS, "correction"]), NUMBERS, min_size=1, max_size=3),
     number=NUMBERS,
