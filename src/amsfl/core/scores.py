@@ -89,14 +89,14 @@ def score(name: str, classes: Sequence[str]) -> Score:
     if not classes:
         if kind in CLASSES or kind in RARER or kind in BY_CLASS:
             raise UserError(
-                f"The score {name!r} is of classes, and here numbers are predicted; take {_listed(NUMBERS)}, "
+                f"The score {name!r} is of classes, and here numbers are predicted; take r2, mae or rmse, "
                 "as in --target r2=0.8, or make classes of the label: --columns LABEL=words."
             )
         chosen = (NUMBERS | ANY).get(name or "r2")
     elif name in NUMBERS:
         raise UserError(
             f"The score {name!r} is of numbers, and here classes are predicted; take "
-            f"{_listed([*CLASSES, 'f1:CLASS'])}, or predict the label as a number: --columns LABEL=number."
+            "accuracy, f1 or f1:CLASS, or predict the label as a number: --columns LABEL=number."
         )
     elif of_class and kind in BY_CLASS:
         if of_class not in classes:
@@ -113,11 +113,6 @@ def score(name: str, classes: Sequence[str]) -> Score:
     if chosen is None:
         raise UserError(f"Unknown score {name!r}{nearest(kind, KNOWN)}.")
     return chosen
-
-
-def _listed(names: Sequence[str] | JsonMapping) -> str:
-    listed = list(names)
-    return f"{', '.join(listed[:-1])} or {listed[-1]}"
 
 
 def describe_scores(scores: JsonMapping) -> str:
