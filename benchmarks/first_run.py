@@ -97,7 +97,7 @@ CASES = {
     "predict": Case(["-m", "amsfl", "predict", "small", "small.csv"], ("-c", TABLE, "small.csv")),
     "export": Case(["-m", "amsfl", "export", "small", "--to", "sklearn", "--out", "exported"]),
     "reproduce": Case(["-m", "amsfl", "reproduce", "--quiet"]),
-    "compare": Case(["-m", "amsfl", "compare", "visits.csv", "--quiet"]),
+    "compare": Case(["-m", "amsfl", "compare", "visits.csv", "--label", "readmitted", "--quiet"]),
 }
 CHEAP = [*CASES][:-2]
 

@@ -41,7 +41,7 @@ class ClientJob(NamedTuple):
     chance: Array  # by which rows are in a private minibatch (sampling.digits); else no columns
 
 
-INTEGERS, STEPS, BEGIN = 9, 4, 5  # columns of a table, and the places of some; the last make its key
+INTEGERS, TRIAL, STEPS, BEGIN = 9, 0, 4, 5  # columns of a table, places of some; the last make its key
 FLOATS, SHARE = 3, 2  # lr, noise, and how much its upload counts in a sum
 
 
@@ -78,7 +78,7 @@ def job_tables(task: Task, batch: int, private: bool) -> Callable[[Sequence[Work
         who, steps, lr, number, begin = map(np.concatenate, columns)
         trial = np.repeat([each.trial for each in asked], [len(each.client) for each in asked])
         integers = np.empty((len(who), INTEGERS), np.int32)
-        integers[:, 0], integers[:, 1:STEPS] = trial, fixed[trial, who]
+        integers[:, TRIAL], integers[:, 1:STEPS] = trial, fixed[trial, who]
         integers[:, STEPS], integers[:, BEGIN] = steps, begin
         integers[:, 6], integers[:, 7], integers[:, 8] = seeds[trial], number, who
         floats = np.zeros((len(who), FLOATS), task.dtype)

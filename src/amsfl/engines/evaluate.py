@@ -1,9 +1,10 @@
 """Scores of models on a split: sums over blocks of rows, and all outputs for scores that need these."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ import numpy as np
 
 from amsfl.core.records import Array, Json, Tree
 from amsfl.engines.contract import BLOCK, Forward, number_scores, table_scores
-from amsfl.engines.devices import jit_small
+from amsfl.engines.devices import cores, jit_small
 from amsfl.engines.memory import intermediate_bytes, room_for
 from amsfl.engines.task import Task
 
@@ -62,12 +63,14 @@ def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], list[Json]]:
         calls = [(group, *part) for group in groups for part in blocks(split)]
         wide = bool(jax.config.read("jax_enable_x64"))
 
-        def call(arguments: tuple[Array, ...]) -> Tree:
+        def compute(some: Sequence[tuple[Array, ...]]) -> list[Tree]:
             with jax.enable_x64(wide):
-                return jax.tree.map(np.asarray, program(*arguments))
+                return [jax.tree.map(np.asarray, program(*arguments)) for arguments in some]
 
-        first, *others = calls  # which compiles
-        found = [call(first), *(pool.map(call, others) if len(others) > 1 else map(call, others))]
+        found, others = compute(calls[:1]), calls[1:]  # the first compiles
+        part = -(-len(others) // cores()) or 1  # one task a core: blocks are too small to be handed over
+        parts = [others[at : at + part] for at in range(0, len(others), part)]
+        found += chain.from_iterable(pool.map(compute, parts))
         shape, count = (len(groups), len(blocks(split)), beside, -1), len(models)
         sums, tables = (np.stack(part).reshape(shape) for part in zip(*found, strict=True))
         rows = np.moveaxis(sums, 1, 3).reshape(-1, sums.shape[3], sums.shape[1])

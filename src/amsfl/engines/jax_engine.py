@@ -19,7 +19,7 @@ import numpy as np
 from amsfl.core import Upload
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import client_program, devices, private_gradients
-from amsfl.engines.client_program import BEGIN, SHARE, STEPS, ClientJob, Rows, Table, job_tables
+from amsfl.engines.client_program import BEGIN, SHARE, STEPS, TRIAL, ClientJob, Rows, Table, job_tables
 from amsfl.engines.contract import Models, Results, Work
 from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
@@ -63,8 +63,9 @@ class JaxEngine:
             self.lanes = width(-(-(cohort or clients) // CORES), self.overhead, widest)
         else:
             self.lanes = room_for(lane_bytes(task, federation, batch), LANES)
-        rows = task.x, task.y, task.shards.order
-        self.rows = [jax.device_put(rows, device) for device in self.devices]
+        self.rows = [jax.device_put((task.x, task.y), device) for device in self.devices]
+        order = task.shards.order  # of all trials, or of one
+        self._order = cache(lambda device, which: jax.device_put(order[which], self.devices[device]))
         as_arguments(federation.method)
         self.method: Method = jax.tree.map(partial(np.asarray, dtype=task.dtype), federation.method)
         self._tables = job_tables(task, batch, federation.private_rows is not None)
@@ -126,8 +127,12 @@ class JaxEngine:
             integers[:, BEGIN] += shift[np.searchsorted(of, owner)]
             sums = members(wave, owner)
         (state, memory), device = (part[place] for part in kept), nth % len(self.rows)
+        which: Any = ...
+        if self.cpu:  # its wave is of one trial: one program for any number of them
+            which, integers[:, TRIAL] = (asked[of[0]].trial, None), 0
+        rows = *self.rows[device], self._order(device, which)
         shapes = one_by_one, device, lanes, len(models.anchor), sums.shape
-        return shapes, (self.method, self.rows[device], models, state, memory, own, sums)
+        return shapes, (self.method, rows, models, state, memory, own, sums)
 
     def _run(self, calls: Sequence[tuple[tuple[Any, ...], tuple[Tree, ...]]]) -> list[Results]:
         """All calls, as many at once as there are workers; what was never compiled runs by itself first."""
@@ -182,29 +187,33 @@ def wave_program(task: Task, federation: Federation, batch: int, readings: bool,
     if federation.private_rows is not None:
         private = private_gradients.gradient(task, federation.private_rows, batch)
 
-    def wave(
-        method: Method, rows: Rows, models: Models, state: Array, memory: Array, table: Table, sums: Array
+    @partial(jax.jit, inline=True)  # so that it is traced once, and looked at twice
+    def whole(
+        method: Method, rows: Rows, models: Models, jobs: ClientJob, share: Array, sums: Array, most: Number
     ) -> Results:
         client = client_program.program(task, federation._replace(method=method), batch, readings, private)
-        jobs, share = client_program.jobs_of(table, state, memory)
-        longest = jobs.steps.max()
 
         def one(job: ClientJob) -> Results:
             own = Models(*(part[0] if len(part) == 1 else part[job.begin] for part in models))
-            return client(job, own, rows, longest)
+            return client(job, own, rows, most)
 
-        def whole() -> Results:
-            if len(state) == 1:  # its loop ends by itself, with no lane to mask
-                alone = one(jax.tree.map(lambda part: part[0], jobs))
-                done = jax.tree.map(lambda part: part[None], alone)
-            else:
-                done = jax.vmap(one)(jobs)
-            return done if one_by_one else done._replace(uploads=summed(done.uploads, share, sums))  # type: ignore[no-any-return]
+        if len(share) == 1:  # its loop ends by itself, with no lane to mask
+            alone = one(jax.tree.map(lambda part: part[0], jobs))
+            done = jax.tree.map(lambda part: part[None], alone)
+        else:
+            done = jax.vmap(one)(jobs)
+        return done if one_by_one else done._replace(uploads=summed(done.uploads, share, sums))  # type: ignore[no-any-return]
 
+    def wave(
+        method: Method, rows: Rows, models: Models, state: Array, memory: Array, table: Table, sums: Array
+    ) -> Results:
+        jobs, share = client_program.jobs_of(table, state, memory)
+        longest = jobs.steps.max()
+        parts = method, rows, models, jobs, share, sums, longest
         # In a loop that runs once, which the compiler does not know: what stands outside of any loop XLA's
         # CPU runtime hands to a pool of threads, which compete with the workers for the cores
-        nothing = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), jax.eval_shape(whole))
-        return jax.lax.fori_loop(0, jnp.minimum(longest, 1), lambda _, __: whole(), nothing)  # type: ignore[no-any-return]
+        nothing = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), jax.eval_shape(whole, *parts))
+        return jax.lax.fori_loop(0, jnp.minimum(longest, 1), lambda _, __: whole(*parts), nothing)  # type: ignore[no-any-return]
 
     return wave
 

@@ -22,6 +22,7 @@ LEVELS = ("none", "quick")
 GRID = {"lr": (0.05, 0.2, 0.8), "steps": (5, 20)}
 FINALISTS = 2  # of the candidates, after a part of a trial's length, run for a whole one
 APART = 1_000_003  # added to a study's seeds: the search's own partition, first model and sampling
+LOOK_EVERY = 4  # rounds: scores of each would take longer than the training
 KEPT_BACK = 0.2  # of the training pool, to score candidates by
 
 
@@ -126,7 +127,7 @@ def _config(base: RunConfig, candidate: JsonMapping, seed: int, part: float) -> 
     end: Json = {"seconds": base.seconds and base.seconds * part}
     if base.rounds is not None:
         end["rounds"] = max(1, round(base.rounds * part))
-    quiet = {"details": "", "seed": seed}
+    quiet = {"details": "", "seed": seed, "eval_every": LOOK_EVERY * base.eval_every}
     return base.model_copy(update={**candidate, **end, **quiet})
 
 
