@@ -269,17 +269,12 @@ def upload_bytes(method: Method, transmit: Transmit | None, dim: int) -> float:
 
 
 def empty_parts(method: Method, transmit: Transmit, dim: int) -> Parts:
-    """The arrays that a client of this method sends, all of them zero: their names, shapes and types.
-
-    A method's states are vectors of the model's length and single numbers. So the length of its second vector
-    follows from models of one and of two numbers; to try it with a large model takes many times its memory.
-    """
-    one, two = (empty_upload(method, np.zeros(few, np.float32))[0].extra.size for few in (1, 2))
-    delta, extra = np.zeros(dim, np.float32), np.zeros(one + (two - one) * (dim - 1), np.float32)
-    memory = transmit.init({"delta": delta, "extra": extra})
+    """The arrays that a client of this method sends, all of them zero: their names, shapes and types."""
+    nothing, _ = empty_upload(method, np.zeros(dim, np.float32))
+    memory = transmit.init({"delta": nothing.delta, "extra": nothing.extra})
     key = np.zeros((), np.uint32), np.zeros((), np.uint32)
     with np.errstate(all="ignore"):
-        return encode(transmit, key, Upload(delta, extra, np.float32(0)), memory)[0]
+        return encode(transmit, key, nothing, memory)[0]
 
 
 def part_bytes(part: Array) -> int:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from test_price import problems
 
 from amsfl.core import UserError
-from amsfl.planning import Problem, fill, policy, printed, problem, speed, table
+from amsfl.planning import Problem, fill, policy, printed, problem, speed
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -128,14 +128,10 @@ def test_mistakes_name_client_and_column(columns: dict, sentence: str) -> None:
 
 
 @given(problems())
-def test_the_table_adds_up_to_the_plan(p: Problem) -> None:
+def test_why_says_what_stopped_each_client(p: Problem) -> None:
     plan = policy("price")(p)
-    rows = table(p, plan)
-    assert [row["client"] for row in rows] == list(p.clients)
-    total = sum if p.clock == "sum" else max
-    assert total(row["seconds"] for row in rows) == pytest.approx(plan.seconds)
-    for row, most in zip(rows, p.most, strict=True):
-        assert (row["why"] == "cap") == (row["steps"] == most)
-        if row["why"] == "rate" and p.clock == "sum":
-            rate = p.worth(plan.steps) / plan.seconds
-            assert row["next_worth"] / row["step_seconds"] <= rate * (1 + 1e-9)
+    following = p.step_worth(plan.steps) / p.step_seconds
+    for step, most, why, worth in zip(plan.steps, p.most, plan.why, following, strict=True):
+        assert (why == "cap") == (step == most)
+        if why == "rate" and p.clock == "sum":
+            assert worth <= p.worth(plan.steps) / plan.seconds * (1 + 1e-9)

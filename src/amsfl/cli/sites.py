@@ -23,17 +23,7 @@ if TYPE_CHECKING:
     from amsfl.study.calibrate import FittedSites
     from amsfl.study.forecast import ForecastRow
 
-TITLES = {
-    "client": "client",
-    "weight": "weight",
-    "step_seconds": "s a step",
-    "gain": "gain",
-    "fading": "fading",
-    "steps": "steps",
-    "seconds": "seconds",
-    "next_worth": "next step",
-    "why": "stopped by",
-}
+TITLES = ("client", "weight", "s a step", "gain", "fading", "steps", "seconds", "next step", "stopped by")
 COLUMNS = ("client", "weight", "step_seconds", "comm_seconds", "gain", "fading")
 SHOWN, WAYS = 40, 12  # clients of a table, ways of a forecast; JSON and files have them all
 OWN = ("profile", "clock", "clients", "details", "engine", "budget", "policy")
@@ -113,20 +103,34 @@ def _show_plan(problem: "planning.Problem", made: Plan) -> None:
     """The plan as a table, and what it comes to."""
     from amsfl import planning
 
-    rows, titles = planning.table(problem, made), [*TITLES.values()]
-    cells = [[f"{v:.4g}" if isinstance(v := row[key], float) else str(v) for key in TITLES] for row in rows]
+    p, steps = problem, made.steps
+    columns = p.weights, p.step_seconds, p.gain, p.fading, steps, p.client_seconds(steps), p.step_worth(steps)
+    rows = zip(p.clients, *(column.tolist() for column in columns), made.why, strict=True)
+    cells = [[f"{each:.4g}" if isinstance(each, float) else str(each) for each in row] for row in rows]
     left_out = len(cells) - SHOWN
     if left_out > 0:
-        dots = [f"... {left_out:,} more", *[""] * (len(titles) - 1)]
+        dots = [f"... {left_out:,} more", *[""] * (len(TITLES) - 1)]
         cells[SHOWN // 2 : -SHOWN // 2] = [dots]
-    print_table(titles, cells, left=(titles[0], titles[-1]))
+    print_table(TITLES, cells, left=(TITLES[0], TITLES[-1]))
     console = screen()
-    console.print(planning.summary(problem, made))
+    console.print(summary(problem, made))
     console.print("seconds: computing and communicating; next step: what one more would add to the gain.")
     for word in dict.fromkeys(made.why):
         console.print(f"{word}: {planning.REASONS[word]}.")
     if left_out > 0:
-        console.print(f"{SHOWN} of {len(rows):,} clients are shown; --json has them all.")
+        console.print(f"{SHOWN} of {len(steps):,} clients are shown; --json has them all.")
+
+
+def summary(problem: "planning.Problem", made: Plan) -> str:
+    """What the plan does and what it costs, in two sentences."""
+    budget, steps, seconds = problem.budget, made.steps, made.seconds
+    how = "one client after another" if problem.clock == "sum" else "all clients at once"
+    over = budget is not None and seconds > budget * (1 + 1e-6)
+    allowed = "" if budget is None or over else f" of the {budget:.4g} s allowed"
+    text = f"{steps.size} clients take {int(steps.sum())} steps in {seconds:.4g} s{allowed}, {how}."
+    if budget is not None and over:
+        return f"{text} That is {seconds - budget:.4g} s over the budget of {budget:.4g} s."
+    return f"{text} They are worth {problem.worth(steps) / seconds:.4g} a second."
 
 
 def calibrate(

@@ -5,6 +5,7 @@ jax arrays alone, and would need states flattened and converted, in no fewer lin
 """
 
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any, ClassVar
 
 from amsfl.core import Total, Upload, UserError
@@ -18,48 +19,13 @@ class Changed(Method):
 
     inner: Method
 
-    @property
-    def facts(self) -> Facts:  # type: ignore[override]
-        return self.inner.facts
-
-    @property
-    def judges(self) -> bool:  # type: ignore[override]
-        return self.inner.judges
-
-    @property
-    def objective(self) -> Any:  # type: ignore[override]
-        return self.inner.objective
-
-    @property
-    def client_optimizer(self) -> Any:  # type: ignore[override]
-        return self.inner.client_optimizer
-
-    def init(self, *of: Vector) -> tuple[Vector, Vector]:
-        return self.inner.init(*of)
-
-    def correct(self, *of: Vector) -> Vector:
-        return self.inner.correct(*of)
-
-    def report(self, *of: Vector) -> tuple[Upload, Vector]:
-        return self.inner.report(*of)
-
-    def mix(self, *of: Vector) -> Vector:
-        return self.inner.mix(*of)
-
-    def aggregate(self, *of: Vector) -> tuple[Vector, Vector]:
-        return self.inner.aggregate(*of)
-
-    def model(self, *of: Vector) -> Vector:
-        return self.inner.model(*of)
-
-    def revise(self, *of: Vector) -> tuple[Vector, Vector]:
-        return self.inner.revise(*of)
-
-    def own_state(self, *of: Vector) -> Vector:
-        return self.inner.own_state(*of)
-
     def as_fedavg(self, name: str) -> bool:
         return getattr(type(self), name) is getattr(Changed, name) and self.inner.as_fedavg(name)
+
+
+INNER = ("facts", "judges", "objective", "client_optimizer", "own_state")
+for _name in (*INNER, "init", "correct", "report", "mix", "aggregate", "model", "revise"):
+    setattr(Changed, _name, property(attrgetter(f"inner.{_name}")))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from amsfl.planning.learning import (
     new_judge,
     update,
 )
-from amsfl.planning.policies import POLICIES, fill, fixed, policy, printed, speed, summary, table
+from amsfl.planning.policies import POLICIES, fill, fixed, policy, printed, speed
 from amsfl.planning.problem import (
     FADING,
     REASONS,
@@ -52,7 +52,5 @@ __all__ = [
     "printed",
     "problem",
     "speed",
-    "summary",
-    "table",
     "update",
 ]

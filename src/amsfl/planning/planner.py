@@ -105,7 +105,6 @@ class PlannerContext(NamedTuple):
     costs: Costs  # as clients say
     steps: Ints  # of every client, where the policy does not choose them
     passes: Floats  # steps of every client that are the usual passes over its rows
-    judges: bool  # whether the server may go back
     most: int  # steps of anybody: who asks for more than usual gets it
     rounds: int | None  # of the run, as far as anybody knows
     stale: Stale
@@ -127,7 +126,7 @@ def planner_context(
     rows_each = np.broadcast_to(np.asarray(rows, float), len(weights))
     passes, steps = NUMBERS.passes * rows_each / config.batch, steps_of(config, rows_each)
     most = min(max(USUAL_MOST, int(steps.max())), MOST_STEPS)
-    rest = method.judges, most, config.known_rounds, stale, rule, dict[Hashable, Decision]()
+    rest = most, config.known_rounds, stale, rule, dict[Hashable, Decision]()
     return PlannerContext(config, method, policy, weights, costs, steps, passes, *rest)
 
 
@@ -149,7 +148,7 @@ def start(context: PlannerContext) -> PlannerMemory:
     return PlannerMemory(
         context.method.facts.lr if lr is None else lr,
         new_estimates(clients if context.policy.readings else 0),
-        judge=new_judge(clients if context.judges else 0),
+        judge=new_judge(clients if context.method.judges else 0),
     )
 
 
@@ -226,7 +225,7 @@ def learn(
     context: PlannerContext, memory: PlannerMemory, cohort: Ints, decision: Decision, reading: Reading
 ) -> PlannerMemory:
     """The memory after a round and the judge's verdict on it."""
-    judges, readings, rule = context.judges, context.policy.readings, context.rule
+    judges, readings, rule = context.method.judges, context.policy.readings, context.rule
     weights = context.weights[cohort]
     modest: Callable[[Floats], Floats] = np.asarray
     if rule is not None:

@@ -194,22 +194,16 @@ def next_move(
         waits = max(moments, len(queue.arrived)) / most
         check_progress(end, version + 1, waits, len(queue.arrived), len(queue.dropped))
         now = _next_instant(queue, now, end)
-    taken = _select(queue.arrived, chosen)
+    taken = queue.arrived[chosen]
     late = (queue.jobs if end.late == "drop" else NOBODY).copy()
     late["arrives"] = now
     dropped = join_jobs(queue.dropped, late)
     if queue.open_groups:
         over = taken["arrival_group"].tolist()
         queue.open_groups = {name: each for name, each in queue.open_groups.items() if name not in over}
-    queue.arrived, queue.dropped = _select(queue.arrived, ~chosen), NOBODY
+    queue.arrived, queue.dropped = queue.arrived[~chosen], NOBODY
     queue.jobs = queue.jobs[len(late) :]
     return in_order(taken), dropped, now
-
-
-def _select(jobs: Array, chosen: Array) -> Array:
-    """jobs[chosen], without a copy in the usual cases: all of them or none."""
-    count = np.count_nonzero(chosen)
-    return jobs[chosen] if 0 < count < len(jobs) else jobs if count else NOBODY
 
 
 def _next_instant(queue: EventQueue, now: float, end: RoundEnd) -> float:
@@ -242,8 +236,8 @@ def _next_instant(queue: EventQueue, now: float, end: RoundEnd) -> float:
 def _arrive(queue: EventQueue, here: Array) -> None:
     """Put jobs among the arrived ones, lost jobs among the dropped ones."""
     lost = here["lost"]
-    queue.arrived = join_jobs(queue.arrived, _select(here, ~lost))
-    queue.dropped = join_jobs(queue.dropped, _select(here, lost))
+    queue.arrived = join_jobs(queue.arrived, here[~lost])
+    queue.dropped = join_jobs(queue.dropped, here[lost])
 
 
 def in_order(jobs: Array) -> Array:
