@@ -96,8 +96,8 @@ CASES = {
     "data": Case(["-m", "amsfl", "data", "large.csv"], ("-c", TABLE, "large.csv")),
     "predict": Case(["-m", "amsfl", "predict", "small", "small.csv"], ("-c", TABLE, "small.csv")),
     "export": Case(["-m", "amsfl", "export", "small", "--to", "sklearn", "--out", "exported"]),
-    "reproduce": Case(["-m", "amsfl", "reproduce", "--quiet"]),
-    "compare": Case(["-m", "amsfl", "compare", "visits.csv", "--label", "readmitted", "--quiet"]),
+    "reproduce": Case(["-m", "amsfl", "reproduce"]),
+    "compare": Case(["-m", "amsfl", "compare", "visits.csv", "--label", "readmitted"]),
 }
 CHEAP = [*CASES][:-2]
 

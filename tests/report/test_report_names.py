@@ -130,7 +130,7 @@ def test_a_hostile_table_goes_through_compare(tmp_path):
         writer = csv.writer(file)
         writer.writerow(["label", "site", "<b>x</b>"])
         writer.writerows([classes[k % 2], sites[k // 2 % 2], k % 2 + k / 100] for k in range(40))
-    flags = "--client-column site --methods fedavg --model softmax --rounds 2 --trials 1 --tune none --quiet"
+    flags = "--client-column site --methods fedavg --model softmax --rounds 2 --trials 1 --tune none"
     files = ["--data", str(where), "--out", str(tmp_path / "o")]
     succeed("compare", *files, *flags.split())
     words = Words((tmp_path / "o" / "report.html").read_text(encoding="utf-8"))

@@ -23,7 +23,7 @@ from amsfl.report.tables import Column, Table
 def study(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     file = str(settings(folder, seconds=3))
-    done = succeed("reproduce", "--config", file, "--out", folder / "out", "--quiet")
+    done = succeed("reproduce", "--config", file, "--out", folder / "out")
     assert "is soonest at 60%, after" in done.output and "What to do:" in done.output
     return folder / "out"
 

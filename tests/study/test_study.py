@@ -32,7 +32,7 @@ def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("study")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(study_run, "CHUNK", 1)
-        succeed("reproduce", "--config", settings(folder), "--out", folder / "out", "--quiet")
+        succeed("reproduce", "--config", settings(folder), "--out", folder / "out")
     return folder / "out"
 
 
@@ -65,7 +65,7 @@ def test_interrupted_and_continued_equals_uninterrupted(whole, tmp_path, monkeyp
         return real(configs, dataset, interrupt)
 
     monkeypatch.setattr(study_run, "run_batch", stopped)
-    command = ("reproduce", "--config", settings(tmp_path), "--out", tmp_path / "out", "--quiet")
+    command = ("reproduce", "--config", settings(tmp_path), "--out", tmp_path / "out")
     first = invoke(*command)
     assert first.exit_code == 130 and "3 of 6 trials on record" in " ".join(first.output.split())
     assert invoke(*command).exit_code == 0

@@ -68,10 +68,10 @@ def watching(config: Training, quiet: bool) -> Iterator[Callable[[RoundRecord], 
 
 @contextmanager
 def watching_study(
-    plan: "Study", blocks: list["TrialBlock"], quiet: bool
+    plan: "Study", blocks: list["TrialBlock"]
 ) -> Iterator[Callable[["TrialBlock", int, RoundRecord], None]]:
     """A callback for every round of every trial that moves the bar, where there is a terminal."""
-    if quiet or not blocks or not on_terminal():
+    if not blocks or not on_terminal():
         yield lambda *_: None
         return
     from amsfl.simulation.observers import progress

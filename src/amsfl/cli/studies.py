@@ -38,7 +38,6 @@ Methods = Annotated[
 Config = Annotated[
     str | None, Parameter(help="a study's TOML file, or a built-in one: reproduce, same-lr, choosing")
 ]
-Quiet = Annotated[bool, Parameter("--quiet", help="print only where the report is")]
 Force = Annotated[bool, Parameter(help="start anew where the folder holds a study with other settings")]
 Tune = Annotated[str, Parameter(help="search lr and steps before the trials: quick or none")]
 Out = Annotated[Path, Parameter(help="folder of the study and its report")]
@@ -53,7 +52,6 @@ def reproduce(
     config: Config = None,
     out: Out = Path("results/reproduce"),
     force: Force = False,
-    quiet: Quiet = False,
 ) -> None:
     """Redo the paper's comparison: seven methods, five non-IID clients, 100 virtual seconds.
 
@@ -61,8 +59,8 @@ def reproduce(
 
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
-    plan, data = open_study("reproduce", settings, methods, trials, config, quiet)
-    execute(plan, data, out, force, quiet)
+    plan, data = open_study("reproduce", settings, methods, trials, config)
+    execute(plan, data, out, force)
 
 
 @flags.takes(RunConfig, leave_out=NOT_OF_STUDIES)
@@ -75,7 +73,6 @@ def compare(
     out: Annotated[Out, flags.RARE] = Path("results/compare"),
     tune: Annotated[Tune, flags.RARE] = "quick",
     force: Annotated[Force, flags.RARE] = False,
-    quiet: Annotated[Quiet, flags.RARE] = False,
 ) -> None:
     """Compare methods on your own data; writes a report that says which to use.
 
@@ -85,9 +82,9 @@ def compare(
     Stop it with Ctrl-C and continue it with the same command; finished trials are kept.
     """
     settings = flags.with_tables(settings, files)
-    plan, data = open_study("compare", settings, methods, trials, config, quiet)
-    searching = partial(search, plan, data, tune, settings, quiet, out)
-    execute(plan, data, out, force, quiet, searching)
+    plan, data = open_study("compare", settings, methods, trials, config)
+    searching = partial(search, plan, data, tune, settings, out)
+    execute(plan, data, out, force, searching)
 
 
 def report(
@@ -119,7 +116,6 @@ def open_study(
     methods: str | None,
     trials: int | None,
     config: str | None,
-    quiet: bool,
 ) -> "tuple[Study, Dataset]":
     """The study and its data, told about on standard error.
 
@@ -133,8 +129,7 @@ def open_study(
     dataset = load_data(plan.config(plan.reference))
     if dataset.note:
         console.print(plain(dataset.note), style="yellow")
-    if not quiet:
-        describe_data(dataset)
+    describe_data(dataset)
     if built_in == "compare" and methods is None and config is None:
         plan, lines = without_unable(plan, dataset)
         for line in lines:
@@ -156,7 +151,6 @@ def search(
     dataset: "Dataset",
     level: str,
     fixed: Collection[str],
-    quiet: bool,
     out: Path | None = None,
 ) -> "Study":
     """The study with what a search finds for it; what is on record of one is not searched again."""
@@ -165,13 +159,12 @@ def search(
 
     console = screen(stderr=True)
     worth = search_cost(plan, level, fixed)
-    if worth and not quiet:
+    if worth:
         console.print(f"Learning rate and steps are searched first, at most {worth:.0f} trials' work.")
     recorded = recorded_search(out) if out else {}
 
     def watch(entry: str) -> None:
-        if not quiet:
-            console.print(f"  searching for {plain(entry)} ...")
+        console.print(f"  searching for {plain(entry)} ...")
 
     try:
         return tune_study(plan, dataset, level, fixed, recorded, watch)
@@ -185,7 +178,6 @@ def execute(
     dataset: "Dataset",
     out: Path,
     force: bool,
-    quiet: bool,
     search: "Callable[[], Study] | None" = None,
 ) -> None:
     """All of the study and its report."""
@@ -203,10 +195,10 @@ def execute(
             return total - sum(len(block.trials) for block in pending(writer, plan))
 
         try:
-            if not quiet and (done := finished()) < total:
+            if (done := finished()) < total:
                 console.print(f"{total} trials" + (f", {done} of them on record" if done else ""))
             left = pending(writer, plan)
-            with watching_study(plan, left, quiet) as watch:
+            with watching_study(plan, left) as watch:
                 for _ in run_blocks(writer, plan, dataset, left, watch):
                     pass
         except KeyboardInterrupt:

@@ -88,13 +88,7 @@ def _soonest(c: "Comparison") -> str:
     when = f"after {c.mean(first, 'least_seconds'):.1f} virtual seconds"
     when += f" on average over {trials} trials" if trials > 1 else ""
     lead = f"{c.label(first)} is soonest at {c.goal}, {when}"
-    if c.reference not in c.able:
-        return f"{lead}."
-    if first != c.reference:
-        certain = "surely" if c.sure(first, "speedup") < 0 else "not surely"
-        rest = _standing(c, "speedup", "before", "after", first)
-        return f"{lead}: {times_as_fast(c, first, turned=True)}, {certain}{rest}."
-    return f"{lead}{_ahead(c, 'speedup', 'before', 'after')}."
+    return _beside(c, lead, first, "speedup", "before", "after")
 
 
 def _highest(c: "Comparison") -> str:
@@ -105,31 +99,26 @@ def _highest(c: "Comparison") -> str:
     lead = (
         f"{c.label(first)} ends {where}, at {with_article(c.score.title)} of {number(c, c.mean(first, name))}"
     )
+    return _beside(c, lead, first, "gain", above, below)
+
+
+def _beside(c: "Comparison", lead: str, first: str, measure: str, before: str, after: str) -> str:
+    """How the reference stands to all others; where it leads, and by how much it is ahead of the nearest one
+    that it is not surely ahead of."""
     if c.reference not in c.able:
         return f"{lead}."
+    apart = times_as_fast if measure == "speedup" else points_above
+    others = [key for key in c.tests.index if key in c.able and key != first]
+    stands = _parts(c, measure, before, after, others)
     if first != c.reference:
-        certain = "surely" if c.sure(first, "gain") < 0 else "not surely"
-        rest = _standing(c, "gain", above, below, first)
-        return f"{lead}: {points_above(c, first, turned=True)}, {certain}{rest}."
-    return f"{lead}{_ahead(c, 'gain', above, below)}."
-
-
-def _ahead(c: "Comparison", measure: str, before: str, after: str) -> str:
-    """How the reference, which leads, stands to all others, and by how much it is ahead of the nearest one
-    that it is not surely ahead of."""
-    others = [key for key in c.tests.index if key in c.able]
+        certain = "surely" if c.sure(first, measure) < 0 else "not surely"
+        rest = f"; {c.label(c.reference)} is {stands}" if others else ""
+        return f"{lead}: {apart(c, first, turned=True)}, {certain}{rest}."
     if not others:
-        return ", the only one better than the base rate"
+        return f"{lead}, the only one better than the base rate."
     unsure = [key for key in others if c.sure(key, measure) <= 0]
     nearest = c.tests.loc[unsure or others, measure].idxmin()
-    margin = times_as_fast(c, nearest) if measure == "speedup" else points_above(c, nearest)
-    return f": {_parts(c, measure, before, after, others)} ({margin})"
-
-
-def _standing(c: "Comparison", measure: str, before: str, after: str, first: str) -> str:
-    """How the reference stands to all others but the one that leads."""
-    others = [key for key in c.tests.index if key in c.able and key != first]
-    return f"; {c.label(c.reference)} is {_parts(c, measure, before, after, others)}" if others else ""
+    return f"{lead}: {stands} ({apart(c, nearest)})."
 
 
 def _parts(c: "Comparison", measure: str, before: str, after: str, others: Sequence[str]) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from amsfl.clock.profile import COLUMNS, LARGEST, NAME, SMALLEST, Floats
-from amsfl.core import UserError
+from amsfl.core import UserError, listed
 from amsfl.record import RunRecord, read_run
 
 FEWEST = 3  # rounds that say anything
@@ -58,8 +58,8 @@ def calibrate(folders: Sequence[Path]) -> FittedSites:
             )
         if sorted(_names(run)) != sorted(_names(runs[0])):
             raise UserError(
-                f"{str(folder)!r} has the clients {_listed(_names(run))}, {str(folders[0])!r} has "
-                f"{_listed(_names(runs[0]))}; calibrate by runs of the same clients."
+                f"{str(folder)!r} has the clients {listed(_names(run), 5)}, {str(folders[0])!r} has "
+                f"{listed(_names(runs[0]), 5)}; calibrate by runs of the same clients."
             )
     return fit(runs)
 
@@ -186,7 +186,3 @@ def _weights(run: RunRecord, places: Floats) -> Floats | None:
     shares = np.zeros(len(places))
     shares[places[whole[-1].cohort]] = whole[-1].mix
     return np.asarray(shares / shares.sum())
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,6 +1,6 @@
 """A study in blocks of one method and up to ten trials, in a folder: what is on record is not run again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from amsfl.study.settings import CHUNK, Study
 
 FREE = ("trials", "title", "reference")  # what may change when a study goes on
 METRICS = ("accuracy", "macro_f1", "r2", "mae", "rmse")  # of a round; the summary has the last one's whole
+UNASKED = ("predicted_seconds", "readings", "wall", "mix", "weighed", "epsilon")
 Watch = Callable[["TrialBlock", int, RoundRecord], None]  # block, place in the block, the round
 
 
@@ -54,7 +55,7 @@ def run_blocks(
 ) -> Iterator[TrialBlock]:
     """Run the blocks one by one; each is on the disk when it is yielded."""
     for block in blocks:
-        config, own = study.config(block.entry), study.own(block.entry)._replace(dataset=dataset)
+        config, own = study.config(block.entry), CustomParts(dataset=dataset)
         configs = [config.model_copy(update={"seed": study.seed + trial}) for trial in block.trials]
         results = run_batch(configs, own, partial(watch, block))
         key = results[0].parts.score.key
@@ -166,32 +167,23 @@ def described(study: Study, dataset: Dataset) -> Json:
 
 def trimmed(record: RoundRecord, score: str = "accuracy") -> RoundRecord:
     """Without what no report asks for; `score` is kept beside the usual ones: it may be of one class."""
-    kept = RoundRecord(
-        round=record.round,
-        seconds=record.seconds,
+    took = () if record.started else record.plan.get("client_seconds", ())
+    kept = record._replace(
         metrics={
             split: {name: scores[name] for name in (*METRICS, score) if name in scores}
             for split, scores in record.metrics.items()
         },
-        cohort=record.cohort,
-        steps=record.steps,
-        lr=record.lr,
-        bytes_up=record.bytes_up,
-        bytes_down=record.bytes_down,
-        joules=record.joules,
+        started=_rounded(record.started),
+        arrived=_rounded(record.arrived),
+        plan={"client_seconds": _rounded(took)} if took else {},
+        **{name: RoundRecord._field_defaults[name] for name in UNASKED},
     )
-    if not record.started:
-        took = record.plan.get("client_seconds", ())
-        return kept._replace(
-            plan={"client_seconds": [float(f"{value:.6g}") for value in took]} if took else {}
-        )
-    return kept._replace(  # clients do not all begin and end with the round
-        round_seconds=record.round_seconds,
-        staleness=record.staleness,
-        started=[float(f"{value:.6g}") for value in record.started],
-        arrived=[float(f"{value:.6g}") for value in record.arrived],
-        dropped=record.dropped,
-    )
+    # elsewhere clients begin and end with the round
+    return kept if record.started else kept._replace(round_seconds={})
+
+
+def _rounded(seconds: Sequence[float]) -> list[float]:
+    return [float(f"{value:.6g}") for value in seconds]
 
 
 def differences(old: Json, new: Json, path: tuple[str, ...] = ()) -> list[str]:

@@ -39,16 +39,12 @@ class Study(NamedTuple):
     reference: str  # the entry that the others are tested against
     run: Json  # settings of `amsfl run` for everybody
     methods: dict[str, Json]  # entry -> its own settings; `method` is the entry's name if absent
-    objects: dict[str, CustomParts] = {}  # noqa: RUF012 (never changed) entry -> what of it is an object, not a name
     searched: Json = {}  # noqa: RUF012 (never changed) entry -> what tune.py tried and found
-
-    def own(self, entry: str) -> CustomParts:
-        return self.objects.get(entry, CustomParts())
 
     def config(self, entry: str) -> RunConfig:
         own = {"method": entry, **self.methods[entry]}
-        config = make_config(self.run | own | self.own(entry).names() | FOR_ALL | {"seed": self.seed})
-        whole = whole_rounds(config, federation_of(config, self.own(entry)).method)
+        config = make_config(self.run | own | FOR_ALL | {"seed": self.seed})
+        whole = whole_rounds(config, federation_of(config, CustomParts()).method)
         also = ["models"] if whole else []  # every study has them where all clients come in
         return config.model_copy(update={"details": ",".join(filter(None, [config.details, *also]))})
 
@@ -128,7 +124,7 @@ def without_unable(study: Study, dataset: Dataset) -> tuple[Study, list[str]]:
     """Without the methods that cannot learn from this data, and a line about each."""
     methods, lines = dict(study.methods), []
     for entry in study.methods:
-        method = federation_of(study.config(entry), study.own(entry)).method
+        method = federation_of(study.config(entry), CustomParts()).method
         if not dataset.classes and method.objective is not None:
             del methods[entry]
             lines.append(f"Left out {entry}: it learns from a teacher's classes, and numbers are predicted.")
@@ -150,8 +146,8 @@ def checked(study: Study) -> Study:
         )
     for entry in study.methods:
         safe_name(entry, "The method's entry")  # it becomes a folder's
-        config, own = study.config(entry), study.own(entry)
-        policy_of(config, federation_of(config, own).method, own.policy)  # raises for an unknown name
+        config = study.config(entry)
+        policy_of(config, federation_of(config, CustomParts()).method)  # raises for an unknown name
         if not config.ends:
             raise UserError(
                 "A study needs an end for every method: give it --seconds, --rounds, --joules or --megabytes."

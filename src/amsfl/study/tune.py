@@ -14,7 +14,7 @@ from amsfl.data import Dataset
 from amsfl.data.dataset import split
 from amsfl.planning.planner import policy_of
 from amsfl.record.disk import checksum
-from amsfl.simulation import Result, RunConfig, provenance, run_batch
+from amsfl.simulation import CustomParts, Result, RunConfig, provenance, run_batch
 from amsfl.simulation.components import federation_of
 from amsfl.study.settings import Study
 
@@ -62,9 +62,9 @@ def tune_study(
 
 def keys_to_search(study: Study, entry: str, fixed: Collection[str] = ()) -> list[str]:
     """Which of lr and steps somebody must still choose for this method."""
-    config, own = study.config(entry), study.own(entry)
-    method = federation_of(config, own).method
-    policy = policy_of(config, method, own.policy)
+    config = study.config(entry)
+    method = federation_of(config, CustomParts()).method
+    policy = policy_of(config, method)
     plans = not policy.steps or policy.readings or policy.spends
     chosen = {"lr": method.judges or "lr" in fixed, "steps": plans or "steps" in fixed}
     return [key for key, is_chosen in chosen.items() if not is_chosen]
@@ -105,11 +105,11 @@ def _search(
 ) -> tuple[Json, list[Json]]:
     """The best candidate and all that were tried, with their scores."""
     base, tried = study.config(entry), list[Json]()
-    own = base.model_copy(update={"lr": base.lr or federation_of(base, study.own(entry)).method.facts.lr})
+    own = base.model_copy(update={"lr": base.lr or federation_of(base, CustomParts()).method.facts.lr})
     candidates = _candidates(keys, {key: getattr(own, key) for key in keys})
     for part in _parts(study.trials):
         configs = [_config(base, each, seed, part) for each in candidates]
-        results = run_batch(configs, study.own(entry)._replace(dataset=apart))
+        results = run_batch(configs, CustomParts(dataset=apart))
         ranks = [_rank(result, base) for result in results]
         which = results[0].parts.score
         tried += [
