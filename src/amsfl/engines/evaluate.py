@@ -26,7 +26,7 @@ def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], list[Json]]:
     """evaluate(models [m, dim], split) -> scores; one program for all splits and any number of models."""
     rows = max(len(y) for _, y in task.evals.values())
     size = min(BLOCK, max(-(-rows // PARTS), SMALL), rows)
-    beside = 1
+    beside, workers = 1, cores()
     if jax.default_backend() != "cpu":
         params = jax.ShapeDtypeStruct((task.dim,), task.dtype)
         row = jax.ShapeDtypeStruct((size, *task.x.shape[1:]), task.dtype)
@@ -68,7 +68,7 @@ def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], list[Json]]:
                 return [jax.tree.map(np.asarray, program(*arguments)) for arguments in some]
 
         found, others = compute(calls[:1]), calls[1:]  # the first compiles
-        part = -(-len(others) // cores()) or 1  # one task a core: blocks are too small to be handed over
+        part = -(-len(others) // workers) or 1  # one task a core: blocks are too small to be handed over
         parts = [others[at : at + part] for at in range(0, len(others), part)]
         found += chain.from_iterable(pool.map(compute, parts))
         shape, count = (len(groups), len(blocks(split)), beside, -1), len(models)
