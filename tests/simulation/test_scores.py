@@ -18,7 +18,8 @@ import amsfl
 from amsfl.core import UserError
 from amsfl.data.dataset import Dataset, class_weights
 from amsfl.engines import losses, models, task
-from amsfl.engines.evaluate import evaluator, outputs
+from amsfl.engines.contract import BLOCK, outputs
+from amsfl.engines.evaluate import evaluator
 from amsfl.portable.evaluation import of_classes
 from amsfl.report.page import write
 
@@ -79,9 +80,9 @@ def test_rows_outputs_in_numpy_are_those_of_a_compiled_network() -> None:
     job = task.make(data, network, [[np.arange(len(data.y))]], [0])
     params = job.start()[0]
     plain, compiled = outputs(job), outputs(job._replace(model=network._replace(layers=())))
-    for split, (x, _) in {None: (job.x, 0), **job.evals}.items():
-        assert plain(params, split).shape == (len(x), len(data.classes))
-        np.testing.assert_allclose(plain(params, split), compiled(params, split), rtol=1e-5, atol=1e-6)
+    for x in (job.x, job.evals["holdout"][0], np.resize(job.x, (BLOCK + 5, 2))):
+        assert plain(params, x).shape == (len(x), len(data.classes))
+        np.testing.assert_allclose(plain(params, x), compiled(params, x), rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.usefixtures("optimized")

@@ -14,7 +14,7 @@ from amsfl.methods import Federation
 from amsfl.portable.network import logits
 
 BLOCK = 4096  # rows at once: the widest activations stay in the cache
-Forward = Callable[[Array, str | None], Array]  # parameters [dim], split -> [rows, classes]
+Forward = Callable[[Array, Array], Array]  # parameters [dim], features -> [rows, classes]
 
 
 def table_scores(losses: Array, tables: Array) -> list[Json]:
@@ -65,21 +65,34 @@ def number_scores(
 
 
 def outputs(task: Task) -> Forward:
-    """A network's outputs on a split; on the training rows where the split is None.
+    """A network's outputs: (parameters, rows) -> [rows, classes].
 
     On a CPU dense networks are numpy's, so that nothing is compiled for one look.
     """
     layers = task.model.layers
-    if not (is_dense(layers) and on_cpu()):
-        from amsfl.engines import evaluate
+    if is_dense(layers) and on_cpu():
 
-        return evaluate.outputs(task)
+        def block(params: Array, rows: Array) -> Array:
+            return logits(layers, tensors(task.model, task.unravel(params)), rows)
 
-    def forward(params: Array, split: str | None) -> Array:
-        named, x = tensors(task.model, task.arrays(np.asarray(params))), task.rows(split)
-        return np.concatenate([logits(layers, named, x[at : at + BLOCK]) for at in range(0, len(x), BLOCK)])
+    else:
+        import jax
+
+        block = jax.jit(lambda params, rows: task.model.apply(task.unravel(params), rows))
+
+    def forward(params: Array, x: Array) -> Array:
+        params, size = np.asarray(params, task.dtype), min(BLOCK, len(x))
+        parts = [block(params, filled(x[at : at + size], size)) for at in range(0, len(x), size)]
+        return np.concatenate(parts)[: len(x)]
 
     return forward
+
+
+def filled(part: Array, rows: int) -> Array:
+    """With zeros behind it."""
+    if len(part) == rows:
+        return part
+    return np.concatenate([part, np.zeros((rows - len(part), *part.shape[1:]), part.dtype)])
 
 
 class Models(NamedTuple):

@@ -1,18 +1,17 @@
-"""Scores of models on a split: sums over blocks of rows, and all outputs for scores that need these."""
+"""Scores of models on a split: sums over blocks of rows."""
 
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from functools import cache, partial
 from itertools import chain
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from amsfl.core.records import Array, Json, Tree
-from amsfl.engines.contract import BLOCK, Forward, number_scores, table_scores
+from amsfl.engines.contract import BLOCK, filled, number_scores, table_scores
 from amsfl.engines.devices import cores, jit_small
 from amsfl.engines.memory import intermediate_bytes, room_for
 from amsfl.engines.task import Task
@@ -56,10 +55,10 @@ def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], list[Json]]:
         x, y = task.evals[split]
         mask = np.ones(len(y), task.dtype)
         parts = [tuple(each[at : at + size] for each in (x, y, mask)) for at in range(0, len(y), size)]
-        return [jax.device_put(tuple(_filled(each, size) for each in part)) for part in parts]
+        return [jax.device_put(tuple(filled(each, size) for each in part)) for part in parts]
 
     def evaluate(models: Array, split: str) -> list[Json]:
-        groups = [_filled(models[at : at + beside], beside) for at in range(0, len(models), beside)]
+        groups = [filled(models[at : at + beside], beside) for at in range(0, len(models), beside)]
         calls = [(group, *part) for group in groups for part in blocks(split)]
         wide = bool(jax.config.read("jax_enable_x64"))
 
@@ -82,33 +81,3 @@ def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], list[Json]]:
         return table_scores(mean[:, 0], tables.sum(1).reshape(-1, task.classes, task.classes)[:count])
 
     return evaluate
-
-
-def _filled(part: Array, rows: int) -> Array:
-    """With zeros behind it."""
-    if len(part) == rows:
-        return part
-    return np.concatenate([part, np.zeros((rows - len(part), *part.shape[1:]), part.dtype)])
-
-
-def outputs(task: Task) -> Forward:
-    """contract.outputs of what numpy does not compute: rows lie on the device as long as the function exists,
-    since fifty models look at them one after another."""
-
-    @cache
-    def placed(split: str | None) -> jax.Array:
-        x = task.rows(split)
-        size = min(BLOCK, len(x))
-        return jnp.asarray(np.pad(x, ((0, -len(x) % size), (0, 0))).reshape(-1, size, x.shape[1]))
-
-    @jax.jit
-    def whole(params: jax.Array, blocks: jax.Array) -> jax.Array:
-        model = task.unravel(params)
-        said: jax.Array = jax.lax.map(lambda x: task.model.apply(model, x), blocks)
-        return said
-
-    def forward(params: Array, split: str | None) -> Array:
-        said: Any = np.asarray(whole(params, placed(split)))
-        return np.asarray(said.reshape(-1, said.shape[-1])[: len(task.rows(split))])
-
-    return forward

@@ -24,13 +24,6 @@ from amsfl.engines.models import Layer, Layers, flips
 from amsfl.portable.network import VARIANCE_FLOOR, LayerSpec
 
 
-def perceptron(layers: tuple[Layer, ...], x: jax.Array) -> jax.Array:
-    """The layers one after another, with ReLU between."""
-    for place, (layer, flip) in enumerate(zip(layers, flips(len(layers)), strict=True)):
-        x = product(jax.nn.relu(x) if place else x, layer.weight, flip) + layer.bias
-    return x
-
-
 @partial(jax.custom_vjp, nondiff_argnums=(2,))
 def product(x: jax.Array, weight: jax.Array, flipped: bool) -> jax.Array:
     """x W, with W [inputs, outputs] or flipped; its gradients are d W' and x' d."""
@@ -68,17 +61,6 @@ def _laid_out(side: jax.Array) -> jax.Array:
 
 
 FEW = 3  # channels of a map that are added up one by one: products of 9 to 27 columns take longer
-
-
-def kernels(inputs: int, outputs: int, key: jax.Array) -> Layer:
-    """Square kernels and biases, uniform within the inverse root of what a kernel sees."""
-    taps = 9 * inputs
-    scale = taps**-0.5
-    one, two = jax.random.split(key)
-    return Layer(
-        jax.random.uniform(one, (taps, outputs), minval=-scale, maxval=scale),
-        jax.random.uniform(two, (outputs,), minval=-scale, maxval=scale),
-    )
 
 
 def convolve(layer: Layer, maps: jax.Array, stride: int) -> jax.Array:
@@ -156,16 +138,6 @@ def _halves(slopes: jax.Array, axis: int, taps: int) -> jax.Array:
     return jnp.stack([second, after + third], axis + 1)
 
 
-def init(parts: tuple[LayerSpec, ...], key: jax.Array) -> Layers:
-    named = [part for part in parts if part.name]
-    keys = jax.random.split(key, len(named))
-    return tuple(_begun(*each) for each in zip(named, flips(len(named)), keys, strict=True))
-
-
-def zeros(parts: tuple[LayerSpec, ...], key: jax.Array) -> Layers:
-    return jax.tree.map(jnp.zeros_like, init(parts, key))  # type: ignore[no-any-return]
-
-
 def apply(parts: tuple[LayerSpec, ...], params: Layers, x: jax.Array) -> jax.Array:
     layers = iter(zip(params, flips(len(params)), strict=True))
     saved = x
@@ -181,20 +153,6 @@ def apply(parts: tuple[LayerSpec, ...], params: Layers, x: jax.Array) -> jax.Arr
         else:
             x = KINDS[part.kind](part, next(layers)[0] if part.name else None, x)
     return x
-
-
-def _begun(part: LayerSpec, flip: bool, key: jax.Array) -> Layer:
-    if part.kind == "dense":
-        scale = part.inputs**-0.5
-        weight = jax.random.uniform(key, (part.inputs, part.outputs), minval=-scale, maxval=scale)
-        return Layer(weight.T if flip else weight, jnp.zeros(part.outputs))
-    if part.kind == "conv":
-        return kernels(part.inputs, part.outputs, key)
-    if part.kind == "tokens":
-        one, two = jax.random.split(key)
-        shape = (part.inputs, part.outputs), (part.many, part.outputs)
-        return Layer(0.1 * jax.random.normal(one, shape[0]), 0.1 * jax.random.normal(two, shape[1]))
-    return Layer(jnp.ones(part.inputs), jnp.zeros(part.inputs))
 
 
 def _normalised(x: jax.Array) -> jax.Array:

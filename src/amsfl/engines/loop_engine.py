@@ -34,17 +34,7 @@ class NumpyNetwork:
 
     def __init__(self, task: Task):
         self.task, self.scale = task, task.dtype(1 / task.model.unit)
-        self.slots, at = (
-            [],
-            0,
-        )  # where each layer lies in a vector: weights, their shape, whether turned; biases
-        named = [part for part in task.model.layers if part.name]
-        for part, flip in zip(named, flips(len(named)), strict=True):
-            shape, end = (part.inputs, part.outputs), at + part.inputs * part.outputs
-            self.slots.append(
-                (slice(at, end), shape[::-1] if flip else shape, flip, slice(end, end + shape[1]))
-            )
-            at = end + part.outputs
+        self.flips = flips(sum(bool(part.name) for part in task.model.layers))
 
     def outputs(self, vector: Array, x: Array) -> Array:
         return self._forward(vector, x)[1][-1]
@@ -74,11 +64,10 @@ class NumpyNetwork:
         """Weights [inputs, outputs], and whether they are stored turned; what goes into each layer, and what
         comes out of the last."""
         layers, values = [], [x * self.scale if self.task.model.unit != 1 else x]
-        for at, shape, flip, biases in self.slots:
-            weight = vector[at].reshape(shape)
+        for (weight, bias), flip in zip(self.task.unravel(vector), self.flips, strict=True):
             layers.append((weight.T if flip else weight, flip))
-            out = values[-1] @ layers[-1][0] + vector[biases]
-            values.append(out if len(layers) == len(self.slots) else np.maximum(out, 0))
+            out = values[-1] @ layers[-1][0] + bias
+            values.append(out if len(layers) == len(self.flips) else np.maximum(out, 0))
         return layers, values
 
 

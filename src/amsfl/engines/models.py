@@ -4,7 +4,8 @@ Built-in ones by name and sizes, each a list of layers (portable/network.py) tha
 other libraries: docs/models.md.
 """
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import isqrt, prod
 from typing import Any, NamedTuple
@@ -17,6 +18,10 @@ from amsfl.portable import network
 from amsfl.portable.network import KERNEL, LayerSpec, Tensors, shapes
 
 Params = Any
+
+
+ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
+PARITY = np.uint32(0x1BD11BDA)
 
 
 class Model(NamedTuple):
@@ -152,22 +157,69 @@ def numbers(parts: tuple[LayerSpec, ...]) -> int:
     return sum(prod(shape) for shape in shapes(parts).values())
 
 
-def init(parts: tuple[LayerSpec, ...], key: Array) -> Layers:
-    from amsfl.engines import layers  # and with them jax, which dense layers on numpy do without
+def stored_shapes(parts: tuple[LayerSpec, ...]) -> list[tuple[int, ...]]:
+    """Of a flat vector's weights and biases in turn, as they lie in it."""
+    named, found = [part for part in parts if part.name], list[tuple[int, ...]]()
+    sizes = iter(shapes(parts).values())
+    for part, flip, weight, bias in zip(named, flips(len(named)), sizes, sizes, strict=True):
+        if part.kind == "conv":
+            weight = (KERNEL**2 * part.inputs, part.outputs)
+        found += [weight[::-1] if part.kind == "dense" and not flip else weight, bias]
+    return found
 
-    return layers.init(parts, key)
+
+def layers_of(parts: tuple[LayerSpec, ...], vector: Array) -> Layers:
+    """A flat vector's layers."""
+    arrays = iter(cut(stored_shapes(parts), vector))
+    return tuple(Layer(weight, bias) for weight, bias in zip(arrays, arrays, strict=True))
+
+
+def cut(sizes: Sequence[tuple[int, ...]], vector: Array) -> list[Array]:
+    """A flat vector's arrays of these shapes, one after another: views of numpy's."""
+    ends = itertools.accumulate(map(prod, sizes))
+    return [vector[end - prod(size) : end].reshape(size) for size, end in zip(sizes, ends, strict=True)]
 
 
 def zeros(parts: tuple[LayerSpec, ...], key: Array) -> Layers:
-    from amsfl.engines import layers
+    return layers_of(parts, np.zeros(numbers(parts), np.float32))
 
-    return layers.zeros(parts, key)
+
+def init(parts: tuple[LayerSpec, ...], key: Array) -> Layers:
+    """What jax's generator draws of a key, or of its two words, where nothing has to be compiled for it."""
+    if not isinstance(key, np.ndarray):
+        import jax
+
+        key = jax.random.key_data(key)
+    named = [part for part in parts if part.name]
+    keys = zip(named, flips(len(named)), split(key, len(named)), strict=True)
+    return tuple(_first_layer(part, flip, each) for part, flip, each in keys)
+
+
+def _first_layer(part: LayerSpec, flip: bool, key: Array) -> Layer:
+    zero = np.zeros(part.outputs, np.float32)
+    if part.kind == "dense":
+        weight = uniform(key, (part.inputs, part.outputs), part.inputs**-0.5)
+        return Layer(weight.T if flip else weight, zero)
+    one, two = split(key, 2)
+    if part.kind == "conv":  # within the inverse root of what a kernel sees
+        taps = KERNEL**2 * part.inputs
+        return Layer(
+            *(
+                uniform(each, size, taps**-0.5)
+                for each, size in ((one, (taps, part.outputs)), (two, (part.outputs,)))
+            )
+        )
+    if part.kind == "tokens":
+        return Layer(
+            normal(one, (part.inputs, part.outputs)) / 10, normal(two, (part.many, part.outputs)) / 10
+        )
+    return Layer(np.ones(part.inputs, np.float32), np.zeros(part.inputs, np.float32))
 
 
 def apply(parts: tuple[LayerSpec, ...], params: Layers, x: Array) -> Array:
-    from amsfl.engines import layers
+    from amsfl.engines import layers  # and with them jax, which dense layers on numpy do without
 
-    return layers.perceptron(params, x) if is_dense(parts) else layers.apply(parts, params, x)
+    return layers.apply(parts, params, x)
 
 
 def _image(features: int) -> tuple[int, int]:
@@ -207,50 +259,36 @@ def _sizes(spec: str, sizes: str) -> tuple[int, ...]:
     return tuple(int(part) for part in parts)
 
 
-Words = np.ndarray[Any, np.dtype[np.uint32]]
-ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
-PARITY = np.uint32(0x1BD11BDA)
-
-
 def is_dense(parts: tuple[LayerSpec, ...]) -> bool:
     """Whether a network is dense layers with ReLU between."""
     return bool(parts) and all(part.kind in ("dense", "relu") for part in parts)
 
 
-def dense_layers(parts: tuple[LayerSpec, ...], vector: Array) -> Layers:
-    """A flat vector's dense layers, as they lie in it."""
-    named, at, found = [part for part in parts if part.name], 0, list[Layer]()
-    for part, flip in zip(named, flips(len(named)), strict=True):
-        shape = (part.outputs, part.inputs) if flip else (part.inputs, part.outputs)
-        end = at + part.inputs * part.outputs
-        found.append(Layer(vector[at:end].reshape(shape), vector[end : end + part.outputs]))
-        at = end + part.outputs
-    return tuple(found)
-
-
-def drawn(parts: tuple[LayerSpec, ...], seed: int) -> Array:
-    """The flat vector that a dense network begins from, as `layers.init` draws it."""
-    layers = [part for part in parts if part.name]
-    zero, count = np.zeros(len(layers), np.uint32), np.arange(len(layers), dtype=np.uint32)
-    keys = zip(*threefry(np.array([0, seed], np.uint32), zero, count), strict=True)
-    vectors: list[Array] = []
-    for layer, flip, key in zip(layers, flips(len(layers)), keys, strict=True):
-        scale = np.float32(layer.inputs**-0.5)
-        weight = uniform(np.array(key), layer.inputs * layer.outputs) * (2 * scale) - scale
-        weight = weight.reshape(layer.inputs, layer.outputs)
-        vectors += [(weight.T if flip else weight).ravel(), np.zeros(layer.outputs, np.float32)]
-    return np.concatenate(vectors)
-
-
-def uniform(key: Words, count: int) -> Array:
-    """Float32 numbers in [0, 1)."""
+def split(key: Array, count: int) -> list[Array]:
+    """As many keys of one."""
     place = np.arange(count, dtype=np.uint32)
+    return list(zip(*threefry(key, np.zeros_like(place), place), strict=True))
+
+
+def uniform(key: Array, size: tuple[int, ...], bound: float) -> Array:
+    """Float32 numbers in [-bound, bound)."""
+    place = np.arange(prod(size), dtype=np.uint32)
     high, low = threefry(key, np.zeros_like(place), place)
     one = np.uint32(0x3F800000)  # with other bits behind it: a number in [1, 2)
-    return ((high ^ low) >> np.uint32(9) | one).view(np.float32) - np.float32(1)
+    unit = ((high ^ low) >> np.uint32(9) | one).view(np.float32) - np.float32(1)
+    return (unit * np.float32(2 * bound) - np.float32(bound)).reshape(size)
 
 
-def threefry(key: Words, x: Words, y: Words) -> tuple[Words, Words]:
+def normal(key: Array, size: tuple[int, ...]) -> Array:
+    unit = uniform(key, size, 1 - 2**-24)
+    if isinstance(unit, np.ndarray):
+        from scipy.special import erfinv
+    else:
+        from jax.scipy.special import erfinv
+    return np.float32(2**0.5) * erfinv(unit)
+
+
+def threefry(key: Array, x: Array, y: Array) -> tuple[Array, Array]:
     """Threefry-2x32 (Salmon and others 2011), of 20 turns."""
     keys = key[0], key[1], key[0] ^ key[1] ^ PARITY
     with np.errstate(over="ignore"):  # words wrap around on purpose

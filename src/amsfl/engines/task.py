@@ -1,7 +1,8 @@
 """A learning task as the engines see it: a flat vector, rows in one array, who owns which rows."""
 
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +11,10 @@ from amsfl import sampling
 from amsfl.core.records import Array, Tree
 from amsfl.data.dataset import Dataset
 from amsfl.engines import devices, losses, models
-from amsfl.engines.models import Model, dense_layers, drawn, is_dense
+from amsfl.engines.models import Model
 
 Matrix = np.ndarray[Any, np.dtype[Any]]
 PAGE = 4096
-TOGETHER = 16  # first models that are drawn in one call
 FloatType = type[np.float32] | type[np.float64]  # of all arithmetic of a run
 
 
@@ -40,7 +40,7 @@ class Shards(NamedTuple):
 class Task(NamedTuple):
     model: Model
     dim: int
-    measured: Callable[[], tuple[int, Tree, Callable[[Array], Tree]]]  # `measure`, once somebody asks
+    unravel: Callable[[Array], Tree]  # from a vector to the network's arrays: numpy's stay numpy's
     x: Matrix
     y: Matrix
     evals: dict[str, tuple[Matrix, Matrix]]
@@ -55,29 +55,9 @@ class Task(NamedTuple):
     held_back: int = 0  # rows at most that a client holds back
 
     @property
-    def unravel(self) -> Callable[[Array], Tree]:
-        """The way from a vector to the network's arrays."""
-        return self.measured()[2]
-
-    @property
     def shapes(self) -> Tree:
-        """The network's arrays, without their numbers."""
-        return self.measured()[1]
-
-    def arrays(self, vector: Matrix) -> Tree:
-        """The network's arrays of a vector on the host, numpy's: nothing is compiled for them."""
-        if is_dense(self.model.layers):
-            return dense_layers(self.model.layers, vector)
-        import jax
-
-        shapes, tree = jax.tree.flatten(self.shapes)
-        ends = np.cumsum([leaf.size for leaf in shapes])[:-1]
-        leaves = zip(np.split(vector, ends), shapes, strict=True)
-        return jax.tree.unflatten(tree, [part.reshape(leaf.shape) for part, leaf in leaves])
-
-    def rows(self, split: str | None) -> Matrix:
-        """The features of a split; of the training rows where it is None."""
-        return self.x if split is None else self.evals[split][0]
+        """The network's arrays, of zeros."""
+        return self.unravel(np.zeros(self.dim, self.dtype))
 
     @property
     def scored(self) -> losses.RowLoss:
@@ -91,23 +71,16 @@ class Task(NamedTuple):
     def start(self) -> Matrix:
         """Initial models, [trials, dim]: drawn in float32, so that they are the same in any precision."""
         init = self.model.init
-        if isinstance(init, partial) and init.func is models.zeros:
-            return np.zeros((len(self.seeds), self.dim), self.dtype)
-        if isinstance(init, partial) and init.func is models.init and is_dense(self.model.layers):
-            return np.stack([drawn(self.model.layers, seed) for seed in self.seeds]).astype(self.dtype)
+        if self.model.layers:
+            keys = [np.array([0, seed], np.uint32) for seed in self.seeds]
+            firsts = [[part.ravel() for layer in init(key) for part in layer] for key in keys]
+            return np.stack([*map(np.concatenate, firsts)]).astype(self.dtype)
         import jax
         from jax.flatten_util import ravel_pytree
 
         with jax.enable_x64(False):
-
-            def one(seed: Array) -> Array:
-                return ravel_pytree(self.model.init(jax.random.key(seed)))[0]
-
-            # so many in one call: one program serves any number of trials
-            many = devices.jit_small(lambda seeds: jax.lax.map(one, seeds))
-            seeds = sampling.words(self.seeds)
-            room = np.resize(seeds, (-(-len(seeds) // TOGETHER), TOGETHER))
-            return np.concatenate([many(some) for some in room]).astype(self.dtype)[: len(self.seeds)]
+            drawn = devices.jit_small(lambda seed: ravel_pytree(init(jax.random.key(seed)))[0])
+            return np.stack([drawn(seed) for seed in sampling.words(self.seeds)]).astype(self.dtype)
 
 
 def shard(trials: Sequence[Sequence[Matrix]]) -> Shards:
@@ -140,13 +113,13 @@ def make(
     dtype: FloatType = np.float32,
     loss: losses.RowLoss | None = None,
 ) -> Task:
-    measured = cache(partial(measure, model, dtype))  # tracing takes longer than scoring a thousand rows
+    dim, unravel = shape_of(model)
     label = np.int32 if data.classes else dtype
     evals = {name: (x.astype(dtype), y.astype(label)) for name, (x, y) in data.evals.items()}
     return Task(
         model,
-        models.numbers(model.layers) if model.layers else measured()[0],
-        measured,
+        dim,
+        unravel,
         _on_pages(data.x, dtype),
         data.y.astype(label),
         evals,
@@ -159,22 +132,15 @@ def make(
     )
 
 
-def measure(model: Model, dtype: FloatType) -> tuple[int, Tree, Callable[[Array], Tree]]:
-    """How many numbers a model has, its arrays without them, and the way from a vector of jax to these;
-    nothing is computed, for which a GPU would load a program an operation."""
+def shape_of(model: Model) -> tuple[int, Callable[[Array], Tree]]:
+    """How many numbers a model has, and the way from a vector to its arrays."""
+    if model.layers:
+        return models.numbers(model.layers), partial(models.layers_of, model.layers)
     import jax
-    from jax.flatten_util import ravel_pytree
 
-    ways: list[Callable[[Array], Tree]] = []
-
-    def begun() -> Tree:
-        shapes = jax.eval_shape(model.init, jax.random.key(0))
-        zeros = jax.tree.map(lambda leaf: jax.numpy.zeros(leaf.shape, dtype), shapes)
-        ways.append(ravel_pytree(zeros)[1])
-        return zeros
-
-    shapes = jax.eval_shape(begun)
-    return sum(leaf.size for leaf in jax.tree.leaves(shapes)), shapes, ways[0]
+    leaves, tree = jax.tree.flatten(jax.eval_shape(model.init, jax.random.key(0)))
+    sizes = [leaf.shape for leaf in leaves]
+    return sum(map(prod, sizes)), lambda vector: jax.tree.unflatten(tree, models.cut(sizes, vector))
 
 
 def _on_pages(values: Matrix, dtype: FloatType) -> Matrix:

@@ -97,7 +97,7 @@ def made_from(setup: RunSetup) -> Json:
 def layout(setup: RunSetup) -> list[str]:
     """Every array of the model in the order of the flat vector."""
     task = setup.task
-    named = tensors(task.model, task.arrays(np.zeros(task.dim, task.dtype)))
+    named = tensors(task.model, task.unravel(np.zeros(task.dim, task.dtype)))
     return [f"{name} {part.shape}" for name, part in named.items()]
 
 

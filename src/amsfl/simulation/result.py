@@ -11,6 +11,7 @@ from amsfl.core import Score
 from amsfl.core.records import Json
 from amsfl.core.version import VERSION
 from amsfl.data import Frame
+from amsfl.engines.contract import outputs
 from amsfl.engines.models import tensors
 from amsfl.portable import PortableModel
 from amsfl.portable.model import folder_files
@@ -120,11 +121,9 @@ class Result(NamedTuple):
         Returns:
             The network's outputs, [rows, classes].
         """
-        import jax.numpy as jnp  # here: the engines set jax up before anybody imports it
-
         task = self.parts.task
-        rows = jnp.asarray(self.model.encode(x), task.dtype)
-        return np.asarray(task.model.apply(task.unravel(jnp.asarray(self.params)), rows))
+        rows = np.asarray(self.model.encode(x), task.dtype)
+        return np.asarray(outputs(task)(self.params, rows))
 
     def _portable(self, params: Array) -> PortableModel:
         data, best = self.parts.data, None
@@ -194,7 +193,7 @@ def row(record: RoundRecord, clock: str, main: Score) -> Json:
 
 def named(parts: RunSetup, params: Array) -> Tensors:
     """A flat vector's tensors by name, float32."""
-    by_name = tensors(parts.task.model, parts.task.arrays(np.asarray(params)))
+    by_name = tensors(parts.task.model, parts.task.unravel(np.asarray(params)))
     return {name: np.asarray(part, np.float32) for name, part in by_name.items()}
 
 

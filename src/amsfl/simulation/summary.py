@@ -2,7 +2,7 @@
 clients' rows)."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,7 +12,7 @@ from amsfl.core.records import Json
 from amsfl.core.scores import judged_by
 from amsfl.data.dataset import is_own_table
 from amsfl.engines import devices
-from amsfl.engines.contract import outputs
+from amsfl.engines.contract import Forward, outputs
 from amsfl.engines.models import tensors
 from amsfl.engines.task import Matrix
 from amsfl.portable.evaluation import of_classes, permutation_importance
@@ -115,9 +115,7 @@ def detailed_scores(setup: RunSetup, models: Sequence[Array] | Array) -> list[Js
         return list(pool.map(one, range(len(models))))
 
 
-def details(
-    setup: RunSetup, trial: int, params: Array, forward: Callable[[Array, str | None], Array]
-) -> Json:
+def details(setup: RunSetup, trial: int, params: Array, forward: Forward) -> Json:
     """By split, confusion, AUC and calibration (of classes); by client, scores on its own training rows.
 
     What does not exist, such as the AUC of a class that a split lacks, is None.
@@ -130,14 +128,14 @@ def details(
         detailed["importance"] = column_importance(setup, params)
     if task.classes:
         detailed["splits"] = {
-            split: of_classes(forward(params, split).astype(np.float64), np.asarray(y))
-            for split, (_, y) in task.evals.items()
+            split: of_classes(forward(params, x).astype(np.float64), np.asarray(y))
+            for split, (x, y) in task.evals.items()
         }
     if setup.mechanism is not None:  # scores on training rows would leave without noise
         return detailed
     order, sizes = task.shards.order[trial], task.shards.rows[trial].tolist()
     names = client_labels(setup.configs[trial], setup.data, len(sizes))
-    said, y, ends = forward(params, None)[order], np.asarray(task.y)[order], np.cumsum(sizes)[:-1]
+    said, y, ends = forward(params, task.x)[order], np.asarray(task.y)[order], np.cumsum(sizes)[:-1]
     for name, *mine in zip(names, np.split(said, ends), np.split(y, ends), strict=True):
         detailed["clients"][name] = {"rows": len(mine[1]), **_own_score(task.classes, *mine)}
     return detailed
@@ -161,7 +159,7 @@ def column_importance(setup: RunSetup, params: Array) -> list[Json]:
         return []
     x, y = setup.data.evals["holdout"]
     some = np.linspace(0, len(y) - 1, min(len(y), ROWS)).astype(int)
-    x, y, named = x[some], np.asarray(y)[some], tensors(model, task.arrays(params))
+    x, y, named = x[some], np.asarray(y)[some], tensors(model, task.unravel(params))
 
     def predict(x: Array) -> Array:
         return np.asarray(logits(model.layers, named, x), np.float64)
@@ -178,6 +176,6 @@ def ranked(setup: RunSetup, params: Array, split: str) -> Json:
     """
     if not np.isfinite(params).all():
         return {}
-    predicted = outputs(setup.task)(params, split).astype(np.float64)
-    scores = of_classes(predicted, np.asarray(setup.task.evals[split][1]))
+    x, y = setup.task.evals[split]
+    scores = of_classes(outputs(setup.task)(params, x).astype(np.float64), np.asarray(y))
     return {name: scores[name] for name in ("auc", "macro_auc")}
