@@ -17,11 +17,10 @@ import amsfl
 from amsfl import methods, sampling
 from amsfl.core import Remark, UserError
 from amsfl.data import load, partition
-from amsfl.engines import client_program, losses, make, models, table_scores, task
+from amsfl.engines import client_program, losses, make, memory, models, table_scores, task
 from amsfl.engines.jax_engine import JaxEngine, cut, width
 from amsfl.engines.layers import Layer, flips
 from amsfl.engines.loop_engine import NumpyNetwork
-from amsfl.engines.memory import check_fits, state_bytes
 from amsfl.record import read_manifest
 from amsfl.simulation import make_config, run_batch
 from amsfl.simulation.components import precision
@@ -320,13 +319,13 @@ def test_evaluation_against_numpy(digits, engine):
 
 def test_client_state_that_does_not_fit_is_an_error(digits, monkeypatch):
     job_ = job(digits)
-    need = state_bytes(job_, methods.make("scaffold"))
+    need = memory.state_bytes(job_, methods.make("scaffold"))
     assert need == TRIALS * CLIENTS * job_.dim * 8
-    assert state_bytes(job_, methods.make("fedavg")) == 0
-    monkeypatch.setattr("amsfl.engines.memory.available_bytes", lambda: need)
-    check_fits(job_, methods.make("fedavg"))
+    assert memory.state_bytes(job_, methods.make("fedavg")) == 0
+    monkeypatch.setattr(memory.os, "sysconf", {"SC_PHYS_PAGES": need, "SC_PAGE_SIZE": 1}.get)
+    memory.check_fits(job_, methods.make("fedavg"))
     with pytest.raises(UserError, match=r"650 numbers for each of 6 clients.*method without state"):
-        check_fits(job_, methods.make("scaffold"))
+        memory.check_fits(job_, methods.make("scaffold"))
 
 
 def test_model_names_and_their_errors():

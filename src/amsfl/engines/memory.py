@@ -1,7 +1,6 @@
 """Whether a method's client state fits, said with a number before the run starts; how many lanes do."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,7 +14,6 @@ from amsfl.methods import Federation, Method
 from amsfl.protocol import initial_client_state
 
 VECTORS = 6  # of a model's size that a client at work has: start, model, change, what it sends and reads
-MEMINFO = Path("/proc/meminfo")
 
 
 def state_bytes(task: Task, method: Method) -> int:
@@ -28,25 +26,16 @@ def state_bytes(task: Task, method: Method) -> int:
 
 def check_fits(task: Task, method: Method, cohort: int | None = None) -> None:
     """Refuse, with the numbers, client state that cannot fit: everybody's, and a cohort's twice."""
-    clients, have = task.shards.size.shape[1], available_bytes()
+    if not hasattr(os, "sysconf"):  # on Windows
+        return
+    clients, have = task.shards.size.shape[1], os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     need = state_bytes(task, method) // clients * (clients + 2 * (cohort or clients))
-    if have is not None and need > have:
+    if need > have:
         raise UserError(
             f"Method {method.name!r} keeps a state of {task.dim:,} numbers for each of {clients:,} clients: "
-            f"{need / 2**30:.1f} GiB with its working copies, and {have / 2**30:.1f} GiB are free; use fewer "
-            "clients, a smaller model or a method without state."
+            f"{need / 2**30:.1f} GiB with its working copies, and this machine has {have / 2**30:.1f}; use "
+            "fewer clients, a smaller model or a method without state."
         )
-
-
-def available_bytes() -> int | None:
-    """Free memory of the machine; None where it cannot be asked."""
-    try:
-        for line in MEMINFO.read_text().splitlines():  # unlike free pages, this counts what caches give back
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (ValueError, OSError, AttributeError):
-        return None
 
 
 def room_for(each: float, most: int) -> int:

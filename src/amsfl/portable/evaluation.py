@@ -274,15 +274,10 @@ def of_classes(outputs: Array, y: Array) -> dict[str, Any]:
 def auc(positive: Array, score: Array) -> float | None:
     """The chance that a row of the class is ranked above another one; ties count half (Mann and Whitney).
 
-    Only the rows of the smaller side are looked up among the others: sorting without places takes a tenth of
-    the time. All counts are whole numbers and halves, so nothing is rounded before the end.
+    All counts are whole numbers and halves, so nothing is rounded before the end.
     """
     yes, no = np.sort(score[positive]), np.sort(score[~positive])
     if not len(yes) or not len(no):
         return None
-    few, many = (yes, no) if len(yes) <= len(no) else (no, yes)
-    left = np.searchsorted(many, few)
-    tied = many[np.minimum(left, len(many) - 1)] == few
-    below = 2 * left.sum() + (np.searchsorted(many, few[tied], "right") - left[tied]).sum()
-    pairs = len(yes) * len(no)
-    return float((below / 2 if few is yes else pairs - below / 2) / pairs)
+    below = sum(np.searchsorted(no, yes, side).sum() for side in ("left", "right")) / 2
+    return float(below / (len(yes) * len(no)))

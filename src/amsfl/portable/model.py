@@ -60,27 +60,14 @@ class PortableModel(NamedTuple):
     amount: LabelScale | None = None  # of numbers: outputs times its scale plus its shift are the user's
 
     def read(self, rows: Any) -> "RawTable":
-        """Raw rows as the model takes them.
-
-        Args:
-            rows: A file, a data frame or a dict of columns.
-
-        Returns:
-            A table of numbers, dates and words.
-        """
+        """A file, a data frame or a dict of raw columns, as a table of numbers, dates and words."""
         from amsfl.data.read_table import read_rows
 
         return read_rows(rows, self.columns)
 
     def encode(self, rows: Any) -> Array:
-        """Features of raw rows: what the network takes.
-
-        Args:
-            rows: A file, a data frame or a dict of columns, or an array of raw columns, in their order.
-
-        Returns:
-            float32 [rows, features].
-        """
+        """What the network takes, float32 [rows, features], of raw rows: a file, a data frame, a dict of
+        columns, or an array of the same columns in their order."""
         from amsfl.data.features import encode, other_scale, unfamiliar_cells
 
         recipe, by_place = self.columns, is_array(rows)
@@ -108,25 +95,11 @@ class PortableModel(NamedTuple):
         return self.recipe or Recipe(tuple(ColumnRecipe(name, "number") for name in self.features))
 
     def logits(self, rows: Any) -> Array:
-        """The network's outputs.
-
-        Args:
-            rows: Raw ones, as in `encode`.
-
-        Returns:
-            float32 [rows, classes]; of numbers, standardised, [rows, 1].
-        """
+        """The network's outputs of raw rows, float32 [rows, classes]; of numbers, standardised, [rows, 1]."""
         return self.outputs(self.encode(rows))
 
     def outputs(self, features: Array) -> Array:
-        """The same of features, as `encode` makes them.
-
-        Args:
-            features: [rows, features].
-
-        Returns:
-            float32 [rows, classes]; of numbers, standardised, [rows, 1].
-        """
+        """The same of features, as `encode` makes them."""
         if not self.layers:
             raise UserError(
                 "This model is a network of the user's own; amsfl keeps its numbers, not its code."
@@ -136,50 +109,22 @@ class PortableModel(NamedTuple):
         return np.concatenate(parts) if parts else np.zeros((0, len(self.classes) or 1), np.float32)
 
     def predict_proba(self, rows: Any) -> Array:
-        """How likely each class is.
-
-        Args:
-            rows: As in `encode`.
-
-        Returns:
-            float64 [rows, classes], in the order of `classes`.
-        """
+        """How likely each class is, of raw rows: float64 [rows, classes], in the order of `classes`."""
         return self.chances(self.logits(rows))
 
     def predict(self, rows: Any) -> Array:
-        """Predict new rows.
-
-        Args:
-            rows: As in `encode`.
-
-        Returns:
-            The name of the most likely class of every row, or its number in the label's own units.
-        """
+        """The most likely class of every raw row, by name, or its number in the label's own units."""
         return self.named(self.logits(rows))
 
     def named(self, outputs: Array) -> Array:
-        """What a network's outputs predict.
-
-        Args:
-            outputs: Of the network.
-
-        Returns:
-            Class names, or numbers in the label's own units.
-        """
+        """What a network's outputs predict: class names, or numbers in the label's own units."""
         if self.classes:
             return np.asarray(np.take(np.array(self.classes), outputs.argmax(axis=1)))
         shift, scale = self.amount or LabelScale(0.0, 1.0)
         return np.asarray(outputs[:, 0].astype(np.float64) * scale + shift)
 
     def chances(self, logits: Array) -> Array:
-        """Probabilities of logits.
-
-        Args:
-            logits: Of the network.
-
-        Returns:
-            float64 [rows, classes].
-        """
+        """Probabilities of logits, float64 [rows, classes]."""
         if not self.classes:
             raise UserError("This model predicts a number, which has no probabilities; use predict.")
         powers = logits.astype(np.float64)
@@ -187,11 +132,7 @@ class PortableModel(NamedTuple):
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
     def description(self) -> dict[str, Any]:
-        """model.json: all but the tensors.
-
-        Returns:
-            Plain values.
-        """
+        """model.json: all but the tensors, as plain values."""
         return {name: plain(part) for name, part in self._asdict().items() if name != "tensors"}
 
     def __repr__(self) -> str:
