@@ -94,8 +94,7 @@ def _patches_backward(stride: int, saved: Tree, d: jax.Array) -> tuple[jax.Array
     maps, windows, weight = saved
     windows = patches(maps, stride) if windows is None else windows
     slopes = product(_flat(d), weight, True).reshape(windows.shape)
-    collect = jax.linear_transpose(partial(patches, stride=stride), maps)
-    back = _spread(slopes, maps.shape) if stride == 2 else collect(slopes)[0]
+    (back,) = jax.linear_transpose(partial(patches, stride=stride), maps)(slopes)
     return back, weight_gradient(_flat(windows), _flat(d), False)
 
 
@@ -113,29 +112,6 @@ def _one_by_one(maps: jax.Array, weight: jax.Array, stride: int) -> jax.Array:
     for place in range(1, len(weight)):
         total = total + windows[..., place, None] * weight[place]
     return total
-
-
-def _spread(slopes: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """Gradients of patches with stride 2, added up where they came from.
-
-    Along one axis, an even place is seen by one patch as its second, and an odd one by a patch as its third
-    and by the next as its first. As sums of halves this takes half the time of what jax makes of `patches`
-    (maps with gaps, one for each of nine).
-    """
-    rows, height, width, channels = shape
-    nine = slopes.reshape(*slopes.shape[:3], 3, 3, channels)
-    halves = _halves(nine, 1, 3)  # [rows, height, 2, width, 3, channels]
-    quarters = _halves(halves, 3, 4)  # [rows, height, 2, width, 2, channels]
-    whole = quarters.reshape(rows, 2 * quarters.shape[1], 2 * quarters.shape[3], channels)
-    return whole[:, :height, :width]
-
-
-def _halves(slopes: jax.Array, axis: int, taps: int) -> jax.Array:
-    """Even and odd places along an axis, from its patches' three taps, as a new axis."""
-    first, second, third = (jax.lax.index_in_dim(slopes, tap, taps, keepdims=False) for tap in range(3))
-    after = jax.lax.slice_in_dim(first, 1, None, axis=axis)
-    after = jnp.pad(after, [(0, int(at == axis)) for at in range(first.ndim)])
-    return jnp.stack([second, after + third], axis + 1)
 
 
 def apply(parts: tuple[LayerSpec, ...], params: Layers, x: jax.Array) -> jax.Array:
