@@ -67,7 +67,7 @@ def link(superlink: str, certificates: Path | None) -> str:
     host, ends = host.strip("[]"), ""
     try:
         if certificates is None:
-            held = HTTPConnection(host, int(port), timeout=SECONDS)
+            held: Any = HTTPConnection(host, int(port), timeout=SECONDS)
         else:
             trusted = ssl.create_default_context(cafile=str(certificates))
             held = HTTPSConnection(host, int(port), timeout=SECONDS, context=trusted)
