@@ -18,7 +18,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def api(module: str, *only: str) -> str:
-    """Everything in a module's __all__, or `only` this, for mkdocstrings; `amsfl` itself has its own page."""
+    """Everything in a module's __all__, or `only` these, for mkdocstrings; `amsfl` has its own page."""
     front = public("amsfl") if module != "amsfl" else {}
     parts = []
     for name, home in (public(module) or dict.fromkeys(only, module)).items():
@@ -34,7 +34,7 @@ def api(module: str, *only: str) -> str:
 
 
 def public(module: str) -> dict[str, str]:
-    """The names in `__all__`, and the module each comes from in the end."""
+    """The names in `__all__`, or that it imports, and the module each comes from in the end."""
     tree = parsed(module)
     names: list[str] = []
     homes: dict[str, str] = {}
@@ -43,7 +43,7 @@ def public(module: str) -> dict[str, str]:
             homes |= {(alias.asname or alias.name): node.module for alias in node.names}
         elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
             names = [element.value for element in node.value.elts]  # type: ignore[attr-defined]
-    return {name: _home(name, homes.get(name, module), module) for name in names}
+    return {name: _home(name, homes.get(name, module), module) for name in names or homes}
 
 
 def _home(name: str, home: str, module: str) -> str:

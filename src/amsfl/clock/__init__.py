@@ -17,25 +17,3 @@ from amsfl.clock.profile import (
     round_seconds,
 )
 from amsfl.clock.round_end import ROUND_ENDS, RoundEnd, round_end, staleness
-
-__all__ = [
-    "BUILT_IN",
-    "CLOCKS",
-    "COLUMNS",
-    "ROUND_ENDS",
-    "ClientConditions",
-    "Costs",
-    "Overhead",
-    "Profile",
-    "RoundEnd",
-    "check_clock",
-    "client_conditions",
-    "client_seconds",
-    "costs",
-    "profile",
-    "read_profile",
-    "read_sites",
-    "round_end",
-    "round_seconds",
-    "staleness",
-]

@@ -19,13 +19,3 @@ def make(given: str | Combine) -> Combine | None:
         One rule, or None.
     """
     return COMBINES.chained(given, chain)
-
-
-__all__ = [
-    "COMBINES",
-    "RECOMMENDED",
-    "by_step",
-    "make",
-    "median",
-    "middle",
-]

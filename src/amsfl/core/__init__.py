@@ -20,33 +20,3 @@ from amsfl.core.records import (
     scatter,
 )
 from amsfl.core.scores import Score, score
-
-__all__ = [
-    "Attack",
-    "ClientPrivacy",
-    "Combine",
-    "Combined",
-    "DiskError",
-    "Key",
-    "Kind",
-    "Parts",
-    "Plan",
-    "Reading",
-    "Remark",
-    "RowPrivacy",
-    "Score",
-    "Total",
-    "Transmit",
-    "Upload",
-    "UserError",
-    "Verdict",
-    "first_line",
-    "listed",
-    "missing",
-    "namespace",
-    "nearest",
-    "need",
-    "parse_names",
-    "scatter",
-    "score",
-]

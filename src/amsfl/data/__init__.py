@@ -3,16 +3,3 @@
 from amsfl.data.dataset import Dataset, FloatArray, Frame, IntArray, LabelScale, describe
 from amsfl.data.partition import partition
 from amsfl.data.sources import catalogue, is_named, load
-
-__all__ = [
-    "Dataset",
-    "FloatArray",
-    "Frame",
-    "IntArray",
-    "LabelScale",
-    "catalogue",
-    "describe",
-    "is_named",
-    "load",
-    "partition",
-]

@@ -45,17 +45,3 @@ def by_size(task: Task, federation: Federation, steps: float, scored: float, bat
     forward = 2 * task.dim
     seconds = steps * (STEP + 3 * forward * batch / FLOPS) + scored * forward / FLOPS
     return "loop" if seconds <= COMPILING and takes(task, federation) and devices.on_cpu() else "jax"
-
-
-__all__ = [
-    "ENGINES",
-    "Engine",
-    "Models",
-    "Results",
-    "Task",
-    "Work",
-    "by_size",
-    "make",
-    "number_scores",
-    "table_scores",
-]

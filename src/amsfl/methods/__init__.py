@@ -106,20 +106,3 @@ def server_optimizer(text: str) -> ServerOptimizer | None:
         )
 
     return SERVER_OPTIMIZERS.chained(text, only_one)
-
-
-__all__ = [
-    "METHODS",
-    "ClientOptimizer",
-    "Distillation",
-    "Facts",
-    "Federation",
-    "Method",
-    "Number",
-    "ServerOptimizer",
-    "Vector",
-    "make",
-    "optimize",
-    "options",
-    "server_optimizer",
-]

@@ -18,20 +18,3 @@ from amsfl.privacy.mechanisms import (
 )
 
 MECHANISMS = {each.name: each for each in (RECORD_LEVEL, CLIENT_LEVEL)}
-
-
-__all__ = [
-    "CLIENT_LEVEL",
-    "MECHANISMS",
-    "RECORD_LEVEL",
-    "Event",
-    "Exposure",
-    "Ledger",
-    "Mechanism",
-    "Terms",
-    "epsilon",
-    "noise_for",
-    "poisson_gaussian",
-    "protect_rows",
-    "steps_within",
-]

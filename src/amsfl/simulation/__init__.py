@@ -11,20 +11,6 @@ if TYPE_CHECKING:
     from amsfl.simulation.api import resume, run, run_batch
     from amsfl.simulation.result import Result
 
-__all__ = [
-    "CustomParts",
-    "Result",
-    "RunConfig",
-    "ServeConfig",
-    "Training",
-    "make_config",
-    "read_toml",
-    "resume",
-    "run",
-    "run_batch",
-    "serve_config",
-]
-
 _HOMES = {
     "CustomParts": "amsfl.settings.custom",
     "Result": "amsfl.simulation.result",
