@@ -110,7 +110,7 @@ CHAIN = {"robust": "cap:0.2,voices,trust:1,median", "attack": "mimic:1"}
     "changes",
     [
         {"availability": "chain:2,1", "jitter": 0.3, "failure": 0.2, "steps": 5},
-        {"availability": "day:4,0.5", "jitter": 0.3, "round_end": "buffer:2", "steps": 5, **PART},
+        {"availability": "chain:3,1", "jitter": 0.3, "round_end": "buffer:2", "steps": 5, **PART},
         {"method": "fedcompass", "availability": "chain:3,1", "failure": 0.1, "steps": 10},
         {"round_end": "quorum:3"},
         {"round_end": "quorum:2,drop", **PART},

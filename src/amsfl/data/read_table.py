@@ -115,16 +115,18 @@ def read_table(
 
 
 def _in_memory(rows: Any) -> pd.DataFrame:
-    """A pandas or polars data frame, a dict of columns or one of cells as a data frame."""
+    """A pandas or polars data frame, a dict of columns or of cells, or a list of these, as a data frame."""
     try:
         if not isinstance(rows, pd.DataFrame):
-            if not isinstance(rows, Mapping):
+            if isinstance(rows, list) and isinstance(rows[0], Mapping):
+                rows = dict(pd.DataFrame(rows))
+            elif not isinstance(rows, Mapping):
                 rows = {key: list(rows[key]) for key in rows.columns}
             one = not any(map(pd.api.types.is_list_like, rows.values()))
             rows = pd.DataFrame([rows] if one else rows)
             rows.index = pd.RangeIndex(1, 1 + len(rows))
         frame = rows.set_axis(named(map(str, rows.columns), "The table"), axis=1)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
+    except (TypeError, ValueError, LookupError, AttributeError) as error:
         if isinstance(error, UserError):
             raise
         raise UserError(

@@ -54,13 +54,16 @@ def number_scores(
 
     None where a number does not exist: R² of values that are all the same, anything of a lost model.
     """
-    found, wide = [], spread * unit**2
-    for loss, off, off_sq in zip(losses.tolist(), absolute * unit, squared * unit**2, strict=True):
-        with np.errstate(over="ignore", invalid="ignore"):
-            r2 = 1 - float(off_sq) / wide if wide else np.nan
-            values = {"r2": r2, "mae": float(off), "rmse": float(off_sq) ** 0.5}
-        scores = {name: float(value) if np.isfinite(value) else None for name, value in values.items()}
-        found.append(scores | {"loss": loss})
+    found = []
+    for loss, off, off_sq in zip(losses.tolist(), absolute.tolist(), squared.tolist(), strict=True):
+        values = {
+            "r2": 1 - off_sq / spread if spread else np.nan,
+            "mae": off * unit,
+            "rmse": off_sq**0.5 * unit,
+        }
+        found.append(
+            {name: value if np.isfinite(value) else None for name, value in values.items()} | {"loss": loss}
+        )
     return found
 
 
