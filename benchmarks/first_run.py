@@ -11,6 +11,7 @@ differ by. `imports` is a process that imports the same modules, `rest` what is 
 import argparse
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -150,6 +151,7 @@ def main() -> None:
         for name in given.only.split(","):
             case, cache = CASES[name], folder / f"cache-{name}"
             empty, _ = processor_seconds(case.ours, folder, cache)
+            shutil.rmtree(folder / "results", ignore_errors=True)  # finished trials are not trained again
             full, said = processor_seconds(case.ours, folder, cache, "-X", "importtime")
             again = IMPORTS.format(modules(said))
             imports, _ = processor_seconds(["-c", again], folder, cache)
