@@ -73,8 +73,12 @@ class Comparison(NamedTuple):
 
     def numbers(self, key: str, name: str) -> "pd.Series[float]":
         """A measure's values, of the trials that have it, by seed."""
-        mine = self.trials[self.trials["method"] == key].set_index("seed")
-        return mine[name].dropna().astype(float) if name in mine else pd.Series(dtype=float)
+        if name not in self.trials:
+            return pd.Series(dtype=float)
+        mine = (
+            self.trials["method"] == key
+        )  # of two columns: a copy of all takes milliseconds, a thousand times
+        return pd.Series(self.trials[name][mine].to_numpy(float), self.trials["seed"][mine]).dropna()
 
     def mean(self, key: str, name: str) -> float:
         return float(self.numbers(key, name).mean())
