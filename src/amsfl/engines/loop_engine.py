@@ -35,6 +35,10 @@ class NumpyNetwork:
     def __init__(self, task: Task):
         self.task, self.scale = task, task.dtype(1 / task.model.unit)
         self.flips = flips(sum(bool(part.name) for part in task.model.layers))
+        placed = task.unravel(np.arange(task.dim))  # where each layer's weight and bias lie in a vector
+        self.places = [
+            [(slice(part.flat[0], part.flat[-1] + 1), part.shape) for part in each] for each in placed
+        ]
 
     def outputs(self, vector: Array, x: Array) -> Array:
         return self._forward(vector, x)[1][-1]
@@ -64,9 +68,10 @@ class NumpyNetwork:
         """Weights [inputs, outputs], and whether they are stored turned; what goes into each layer, and what
         comes out of the last."""
         layers, values = [], [x * self.scale if self.task.model.unit != 1 else x]
-        for (weight, bias), flip in zip(self.task.unravel(vector), self.flips, strict=True):
+        for ((place, shape), (behind, _)), flip in zip(self.places, self.flips, strict=True):
+            weight = vector[place].reshape(shape)
             layers.append((weight.T if flip else weight, flip))
-            out = values[-1] @ layers[-1][0] + bias
+            out = values[-1] @ layers[-1][0] + vector[behind]
             values.append(out if len(layers) == len(self.flips) else np.maximum(out, 0))
         return layers, values
 
