@@ -13,7 +13,7 @@ from study_example import settings
 from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.study import run as study_run
-from amsfl.study.run import TrialBlock, open_folder, pending
+from amsfl.study.run import open_folder, pending
 from amsfl.study.settings import COMPARE, REPRODUCE, read_study, with_changes
 
 
@@ -96,7 +96,7 @@ def test_a_finished_study_is_not_run_again_but_grows(whole, tmp_path, monkeypatc
     with open_folder(whole, plan, load("digits")) as home:
         assert pending(home, plan) == []
         more = pending(home, plan._replace(trials=3))
-    assert more == [TrialBlock(entry, (2,)) for entry in plan.methods]
+    assert more == [(entry, (2,)) for entry in plan.methods]
     monkeypatch.setattr(study_run, "run_batch", never)
     assert invoke("reproduce", "--config", settings(tmp_path), "--out", whole).exit_code == 0
 

@@ -76,16 +76,16 @@ def watching_study(
         return
     from amsfl.simulation.observers import progress
 
-    configs = {block.entry: plan.config(block.entry) for block in blocks}
+    configs = {entry: plan.config(entry) for entry, _ in blocks}
     done: dict[tuple[str, int], float] = {}
-    total = sum(len(block.trials) for block in blocks)
-    with _bar(blocks[0].entry, f"{total} trials left", total) as move:
+    total = sum(len(trials) for _, trials in blocks)
+    with _bar(blocks[0][0], f"{total} trials left", total) as move:
 
         def moved(block: "TrialBlock", place: int, record: RoundRecord) -> None:
-            done[block.entry, block.trials[place]] = min(1.0, progress(record, configs[block.entry])[0])
+            entry, trials = block
+            done[entry, trials[place]] = min(1.0, progress(record, configs[entry])[0])
             left = total - sum(part >= 1 for part in done.values())
-            what = f"{block.entry}, trial {block.trials[0] + 1}"
-            what += f" to {block.trials[-1] + 1}" if len(block.trials) > 1 else ""
+            what = f"{entry}, trial {trials[0] + 1}" + (f" to {trials[-1] + 1}" if len(trials) > 1 else "")
             move(sum(done.values()), what, f"{left} trials left")
 
         yield moved

@@ -192,7 +192,7 @@ def execute(
     with open_folder(out, plan, dataset, force) as writer:
 
         def finished() -> int:
-            return total - sum(len(block.trials) for block in pending(writer, plan))
+            return total - sum(len(trials) for _, trials in pending(writer, plan))
 
         try:
             if (done := finished()) < total:

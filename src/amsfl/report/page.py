@@ -6,7 +6,7 @@ marked as safe.
 
 import base64
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -122,13 +122,7 @@ def _plain(row: Json) -> Json:
     return {key: None if isinstance(value, float) and value != value else value for key, value in row.items()}
 
 
-class TableCell(NamedTuple):
-    text: str
-    interval: str = ""
-    best: bool = False
-
-
-def lines(table: Table) -> list[tuple[str, list[TableCell]]]:
+def lines(table: Table) -> list[tuple[str, list[Json]]]:
     """Every row as text, with its kind."""
     rows: list[Json] = table.frame.to_dict("records")
     kinds = [_text(row.get("kind")) for row in rows]
@@ -150,18 +144,20 @@ def _best(ours: pd.DataFrame, column: Column) -> float | None:
     return float(values.max() if column.best == "max" else values.min())
 
 
-def _cell(row: Json, column: Column, best: Any) -> TableCell:
+def _cell(row: Json, column: Column, best: Any) -> Json:
+    """Its text, an interval and whether it is the best, as far as it has them."""
     value = row.get(column.key)
     if isinstance(value, str):
-        return TableCell(value)
+        return {"text": value}
     if value is None or value != value:
-        return TableCell(DASH)
+        return {"text": DASH}
     if column.key.endswith("_p") and value < 0.5 * 10**-column.digits:
-        return TableCell(f"< {10**-column.digits:.{column.digits}f}")  # a small p is not zero
+        return {"text": f"< {10**-column.digits:.{column.digits}f}"}  # a small p is not zero
     least = "≥ " if column.key in _text(row.get("least")).split() else ""
     low, high = row.get(f"{column.key}_low"), row.get(f"{column.key}_high")
     interval = "" if low is None or low != low else f"[{_number(low, column)}, {_number(high, column)}]"
-    return TableCell(least + _number(value, column), interval, bool(best) and value == best and not least)
+    best = bool(best) and value == best and not least
+    return {"text": least + _number(value, column), "interval": interval, "best": best}
 
 
 def _number(value: Any, column: Column) -> str:

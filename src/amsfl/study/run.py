@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from amsfl import clock
 from amsfl.core import UserError
@@ -19,12 +18,8 @@ from amsfl.study.settings import CHUNK, Study
 FREE = ("trials", "title", "reference")  # what may change when a study goes on
 METRICS = ("accuracy", "macro_f1", "r2", "mae", "rmse")  # of a round; the summary has the last one's whole
 UNASKED = ("predicted_seconds", "readings", "wall", "mix", "weighed", "epsilon")
-Watch = Callable[["TrialBlock", int, RoundRecord], None]  # block, place in the block, the round
-
-
-class TrialBlock(NamedTuple):
-    entry: str
-    trials: tuple[int, ...]
+TrialBlock = tuple[str, tuple[int, ...]]  # a method's entry, and trials of it
+Watch = Callable[[TrialBlock, int, RoundRecord], None]  # block, place in the block, the round
 
 
 def blocks_of(study: Study) -> list[TrialBlock]:
@@ -33,17 +28,17 @@ def blocks_of(study: Study) -> list[TrialBlock]:
     batches as one that was not.
     """
     ranges = [range(first, min(first + CHUNK, study.trials)) for first in range(0, study.trials, CHUNK)]
-    return [TrialBlock(entry, tuple(trials)) for trials in ranges for entry in study.methods]
+    return [(entry, tuple(trials)) for trials in ranges for entry in study.methods]
 
 
 def pending(home: StudyWriter, study: Study) -> list[TrialBlock]:
     """What is left of it."""
     done = {entry: {trial.trial for trial in home.finished(entry)} for entry in study.methods}
     left = (
-        TrialBlock(block.entry, tuple(trial for trial in block.trials if trial not in done[block.entry]))
-        for block in blocks_of(study)
+        (entry, tuple(trial for trial in trials if trial not in done[entry]))
+        for entry, trials in blocks_of(study)
     )
-    return [block for block in left if block.trials]
+    return [(entry, trials) for entry, trials in left if trials]
 
 
 def run_blocks(
@@ -54,17 +49,17 @@ def run_blocks(
     watch: Watch = lambda *_: None,
 ) -> Iterator[TrialBlock]:
     """Run the blocks one by one; each is on the disk when it is yielded."""
-    for block in blocks:
-        config, own = study.config(block.entry), CustomParts(dataset=dataset)
-        configs = [config.model_copy(update={"seed": study.seed + trial}) for trial in block.trials]
-        results = run_batch(configs, own, partial(watch, block))
+    for entry, trials in blocks:
+        config, own = study.config(entry), CustomParts(dataset=dataset)
+        configs = [config.model_copy(update={"seed": study.seed + trial}) for trial in trials]
+        results = run_batch(configs, own, partial(watch, (entry, trials)))
         key = results[0].parts.score.key
-        trials = [
-            TrialRecord(block.entry, trial, one.summary, [trimmed(each, key) for each in one.rounds])
-            for trial, one in zip(block.trials, results, strict=True)
+        found = [
+            TrialRecord(entry, trial, one.summary, [trimmed(each, key) for each in one.rounds])
+            for trial, one in zip(trials, results, strict=True)
         ]
-        home.save(block.entry, trials)
-        yield block
+        home.save(entry, found)
+        yield entry, trials
 
 
 def open_folder(where: Path, study: Study, dataset: Dataset, force: bool = False) -> StudyWriter:
