@@ -23,7 +23,6 @@ from amsfl.flower import (
     InProcessGrid,
     Measured,
     Shard,
-    client,
     client_app,
     jax_client,
     serve,
@@ -359,7 +358,7 @@ def test_a_client_s_process_imports_no_more_than_what_trains() -> None:
 
 
 def test_pace_is_the_node_s_or_the_run_s() -> None:
-    from amsfl.flower.client import pace_of
+    from amsfl.flower.trainer import pace_of
 
     context = SimpleNamespace(
         node_config={"partition-id": 2}, run_config={"slowdowns": "1,2,4", "step-seconds": 0.1}
@@ -372,7 +371,7 @@ def test_seconds_a_step_are_right_for_few_steps(steps: int, monkeypatch: pytest.
     """Every minibatch takes 0.16 s to load, and what the reading looks at is no part of the steps."""
     clock = SimpleNamespace(now=0.0, sleep=lambda seconds: None)
     clock.perf_counter = lambda: clock.now
-    monkeypatch.setattr(client, "time", clock)
+    monkeypatch.setattr(trainer, "time", clock)
 
     def load(dataset: Any) -> Any:
         clock.now += 0.16

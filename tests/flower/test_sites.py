@@ -142,7 +142,7 @@ def test_any_client_app_is_held_to_a_policy_by_a_mod(tmp_path: Path) -> None:
         send(site(tmp_path), ORDER | TERMS, app=held)
     log = [json.loads(line) for line in (tmp_path / "orders-0.jsonl").read_text().splitlines()]
     assert [("refused" in line) for line in log] == [False, True, True, True]
-    assert log[0]["task"]["steps"] == 2
+    assert log[0]["order"]["local-steps"] == 2
     assert stat.S_IMODE((tmp_path / "orders-0.jsonl").stat().st_mode) == 0o600
 
 

@@ -12,9 +12,9 @@ from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError
 from amsfl.core.records import Array as Vector
 from amsfl.flower.arrays import FlatVector
-from amsfl.flower.client import LocalTask, client_app
+from amsfl.flower.client import client_app
 from amsfl.flower.site_policy import room
-from amsfl.flower.trainer import GradientTrainer
+from amsfl.flower.trainer import GradientTrainer, LocalTask
 from amsfl.portable.network import check_rows
 
 NAME = "parameters"  # of the one array that travels

@@ -12,7 +12,7 @@ sizes are part of the medians, which grow twofold a round at most, so that a bou
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from amsfl.core import Reading
 from amsfl.core.algorithm import NUMBERS
 from amsfl.core.records import Json
 from amsfl.planning.planner import PlannerMemory
-
-if TYPE_CHECKING:
-    from amsfl.flower.strategy import Taken
 
 FIRST_STEPS = 5  # of everybody, while nobody was measured
 OLD = 0.5  # part of old seconds that stays
@@ -144,20 +141,20 @@ class Nodes:
         own = np.array([values.get(node, math.nan) for node in ids], float)
         return np.where(np.isfinite(own), own, usual)
 
-    def oversized(self, taken: Mapping[str, "Taken"], now: int) -> dict[str, str]:
-        """Replies of round `now` whose change is out of all proportion, and why."""
-        if not taken:
+    def oversized(self, sizes: Mapping[str, tuple[int, float]], now: int) -> dict[str, str]:
+        """Replies of round `now` whose change is out of all proportion, and why; by their message, whose each
+        is and its size."""
+        if not sizes:
             return {}
         # of one reply there is no median: it is held against those before
-        middle = sorted(each.size for each in taken.values())[(len(taken) - 1) // 2]
-        usual = max([*self.medians, middle if len(taken) > 1 or not self.medians else 0.0])
+        middle = sorted(size for _, size in sizes.values())[(len(sizes) - 1) // 2]
+        usual = max([*self.medians, middle if len(sizes) > 1 or not self.medians else 0.0])
         reasons = {}
-        for key, each in taken.items():
-            node = self.each.get(each.node, Node(each.node))
+        for key, (who, size) in sizes.items():
+            node = self.each.get(who, Node(who))
             common = max(usual, node.size, self.largest if node.taken < now - 1 else 0.0)
-            if each.size > self.limit * common > 0:
-                many = f"{self.limit:g} times the usual {common:.3g}"
-                reasons[key] = f"norm: {each.size:.3g} is more than {many}"
+            if size > self.limit * common > 0:
+                reasons[key] = f"norm: {size:.3g} is more than {self.limit:g} times the usual {common:.3g}"
         before = max(self.medians, default=0.0)
         self.medians = [*self.medians, min(middle, GROWTH * before) if before else middle][-HISTORY:]
         self.largest = max(self.largest, *self.medians)

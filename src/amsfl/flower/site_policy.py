@@ -34,7 +34,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from filelock import FileLock
@@ -43,12 +43,10 @@ from pydantic import Field
 
 from amsfl import sampling
 from amsfl.core import RowPrivacy, UserError, nearest
-from amsfl.privacy import Event, Exposure, Terms, noise_for, poisson_gaussian, private_step
+from amsfl.flower.trainer import Order
+from amsfl.privacy import Event, Exposure, noise_for, poisson_gaussian, private_step
 from amsfl.privacy.accounting import mark
 from amsfl.record import Damaged, disk, from_plain, read_sealed, write_sealed
-
-if TYPE_CHECKING:
-    from amsfl.flower.client import LocalTask
 
 PATIENCE = 60.0  # seconds that an order waits for another one's entry
 LOST = "nobody knows any more what this site has told: it should tell no more."
@@ -82,40 +80,37 @@ class SitePolicy(NamedTuple):
         listed = self.mechanisms is not None and NONE not in self.mechanisms
         return listed or self.epsilon is not None or self.epsilon_run is not None
 
-    def check(self, task: "LocalTask", arrays: ArrayRecord) -> None:
+    def check(self, order: Order, arrays: ArrayRecord, correction: Any) -> None:
         """A UserError where the order or its model lies outside."""
-        terms = task.terms
-        name = terms.mechanism if terms else NONE
-        if self.mechanisms is not None and name not in self.mechanisms:
-            raise UserError(f"This site's policy: the privacy mechanism {name!r} is not one that it accepts.")
-        if terms is None and self.private:
+        mechanism = order["privacy"] or NONE
+        if self.mechanisms is not None and mechanism not in self.mechanisms:
+            text = f"the privacy mechanism {mechanism!r} is not one that it accepts."
+            raise UserError(f"This site's policy: {text}")
+        if mechanism == NONE and self.private:
             raise UserError(PRIVATE)
-        bounds: dict[str, tuple[float, float, float]] = {
-            "local-steps": (task.steps, 1, self.most_steps),
-            "batch-size": (task.batch, 1, self.most_rows),
-            "held-back": (task.held_share, 0, 1),
-            "lr": (task.lr, 1e-30, 1e30),
-            "proximal-mu": (task.mu, 0, 1e6),
-            "seed": (task.seed, 0, 2**32 - 1),
-            "server-round": (task.round + 1, 1, 2**31),
+        bounds: dict[str, tuple[float, float]] = {
+            "local-steps": (1, self.most_steps),
+            "batch-size": (1, self.most_rows),
+            "held-back": (0, 1),
+            "lr": (1e-30, 1e30),
+            "proximal-mu": (0, 1e6),
+            "seed": (0, 2**32 - 1),
+            "server-round": (1, 2**31),
         }
-        if terms is not None:
+        if mechanism != NONE:
             most = math.inf if self.epsilon_run is None else self.epsilon_run
-            bounds |= {
-                "clip": (terms.clip, *self.clip),
-                "noise": (terms.noise or self.least_noise, self.least_noise, 1e6),
-                "delta": (terms.delta, 1e-300, self.most_delta),
-                "epsilon": (terms.epsilon or math.inf, 0, most),  # 0: no bound
-            }
-        for name, (value, low, high) in bounds.items():
-            if not low <= value <= high:
-                raise UserError(f"This site's policy: {name} is from {low:g} to {high:g}, not {value!r}.")
-        for name, part in arrays.items():
-            numbers = part.numpy()
-            if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
+            bounds |= {"clip": self.clip, "noise": (self.least_noise, 1e6)}
+            bounds |= {"delta": (1e-300, self.most_delta), "epsilon": (0, most)}
+        zeros = {"noise": self.least_noise, "epsilon": math.inf}  # what they stand for: found here; no bound
+        for name, (low, high) in bounds.items():
+            if not low <= (order[name] or zeros.get(name, 0)) <= high:
+                text = f"{name} is from {low:g} to {high:g}, not {order[name]!r}."
+                raise UserError(f"This site's policy: {text}")
+        numbers = {name: part.numpy() for name, part in arrays.items()}
+        numbers |= {} if correction is None else {"correction": correction}
+        for name, part in numbers.items():
+            if part.dtype.kind == "f" and not np.isfinite(part).all():
                 raise UserError(f"This site's policy: {name[:60]!r} of an order is not finite.")
-        if task.correction is not None and not np.isfinite(task.correction).all():
-            raise UserError("This site's policy: the correction of an order is not finite.")
 
     def check_size(self, message: Message) -> None:
         """A UserError where a reply is too large to leave."""
@@ -266,35 +261,33 @@ class SiteLedger:
         self.policy, self.path = policy_of(context), own_file(context, "privacy", "json")
         self.flower, self.spending = str(context.run_id), 0
 
-    def spend(self, task: "LocalTask", terms: Terms, rows: int) -> tuple[int, float]:
+    def spend(self, order: Order, rows: int) -> tuple[int, float]:
         """Steps that this order may take, spent: as many as it asks for, fewer where privacy ends before; and
         their noise: the server's, or the least with which epsilon lasts for as many steps as the run will
         ask."""
-        chance = sampling.share(sampling.chance(task.batch, rows))
-        key = self._key(task.run)
+        chance = sampling.share(sampling.chance(order["batch-size"], rows))
+        run, asked, key = order["run"], order["local-steps"], self._key(order["run"])
         with self._locked():
             entries = dict(self.read())
-            before = [*of_name(entries, task.run).values()]
-            if not before and task.begun:
+            before = [*of_name(entries, run).values()]
+            if not before and order["privacy-begun"]:
                 raise UserError("This site has lost its ledger of what this run has told: begin a new run.")
-            noise = terms.noise or (
-                before[0].noise if before else least_noise(terms, task.private_steps, chance)
-            )
-            agreed = LedgerEntry(terms.epsilon, terms.delta, chance, noise, 0)
+            noise = order["noise"] or (before[0].noise if before else least_noise(order, chance))
+            agreed = LedgerEntry(order["epsilon"], order["delta"], chance, noise, 0)
             if any(entry._replace(steps=0) != agreed for entry in before):
                 raise UserError(
                     "Epsilon, delta, noise, batch and rows were settled by its first order: begin a new run."
                 )
             entries.setdefault(key, agreed)
             # with next to no noise one step is too much, and to count many would take minutes
-            if not self._fits({key: agreed._replace(steps=1)}, task.run):
+            if not self._fits({key: agreed._replace(steps=1)}, run):
                 raise UserError(f"{SPENT}: no step of this site fits its epsilon.")
 
             def fits(count: int) -> bool:
-                return self._fits(add(entries, key, count), task.run)
+                return self._fits(add(entries, key, count), run)
 
-            counts = range(1, task.steps + 1)
-            steps = task.steps if fits(task.steps) else bisect_left(counts, True, key=lambda n: not fits(n))
+            counts = range(1, asked + 1)
+            steps = asked if fits(asked) else bisect_left(counts, True, key=lambda count: not fits(count))
             if not steps:
                 raise UserError(f"{SPENT}: no further step of this site fits its epsilon.")
             self._write(add(entries, key, steps))
@@ -355,11 +348,11 @@ class SiteLedger:
         return FileLock(self.path.with_suffix(".lock"), timeout=PATIENCE)
 
 
-def least_noise(terms: Terms, steps: int, chance: float) -> float:
+def least_noise(order: Order, chance: float) -> float:
     """With which epsilon lasts for as many steps as the run will ask."""
-    if not terms.epsilon or steps < 1:
+    if not order["epsilon"] or order["privacy-steps"] < 1:
         raise UserError("An order under privacy names its noise, or epsilon and privacy-steps to find it by.")
-    return noise_for(Exposure(chance, 1.0, terms.delta), terms.epsilon, steps)
+    return noise_for(Exposure(chance, 1.0, order["delta"]), order["epsilon"], order["privacy-steps"])
 
 
 def add(entries: Entries, key: str, steps: int) -> dict[str, LedgerEntry]:

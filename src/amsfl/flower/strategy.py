@@ -266,7 +266,8 @@ class AMSFL(Rounds):
                 continue
             taken[key] = said
             self.log[-1]["notes"] += [f"node {node}: {note}" for note in said.notes]
-        wrong = self.nodes.oversized(taken, self.round) if self.read else {}
+        sizes = {key: (each.node, each.size) for key, each in taken.items()}
+        wrong = self.nodes.oversized(sizes, self.round) if self.read else {}
         for key, why in wrong.items():
             self._refuse(taken.pop(key).node, why)
         return sorted(taken.values(), key=lambda each: (each.node, each.sent.round))

@@ -13,8 +13,8 @@ from torch.utils.data import Dataset, IterableDataset
 from amsfl.core import RowPrivacy, UserError
 from amsfl.flower import torch_rows
 from amsfl.flower.arrays import unflat
-from amsfl.flower.client import LocalTask, client_app
-from amsfl.flower.trainer import Trainer, fading
+from amsfl.flower.client import client_app
+from amsfl.flower.trainer import LocalTask, Trainer, fading
 
 Loss = Callable[[Any, Any], Any]
 

@@ -1,4 +1,5 @@
-"""What a site brings: a Trainer, and how a training loop of its own says how long its steps took.
+"""What a site brings, a Trainer; what it is asked, a LocalTask; and how a training loop of its own says how
+long its steps took.
 
 with Measured(gradient, steps, lr) as reading:
     ...  # the local steps
@@ -7,17 +8,86 @@ metrics = {"num-examples": rows} | reading.metrics
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
-from flwr.app import ArrayRecord
+import numpy as np
+from flwr.app import ArrayRecord, Context
 
-from amsfl.flower.arrays import FlatVector, flat, unflat
-
-if TYPE_CHECKING:
-    from amsfl.flower.client import LocalTask
+from amsfl import sampling
+from amsfl.core import UserError
+from amsfl.flower.arrays import FlatVector, Part, flat, unflat
 
 KEPT = (0.02, 0.999)  # what is left of a gradient along itself
+Order = dict[str, Any]  # what the server asks for, field by field (client.py)
+
+
+class LocalTask:
+    """What is asked of a client this round, and what came of it.
+
+    for step in task:  # 0, 1, ...: as many as were asked for, fewer where the site's policy stops them
+        ...
+
+    Every turn of the loop is timed, and slowed where the client is to be slow. `steps`, `lr`, `round` (from
+    0), `batch` and `seed` are the server's, `node` is Flower's node-config.
+    """
+
+    def __init__(self, order: Order, correction: Part | None, context: Context):
+        self.order, self.correction, self.private = order, correction, bool(order["privacy"])
+        self.steps, self.lr, self.mu = order["local-steps"], order["lr"], order["proximal-mu"]
+        self.round, self.repeat = order["server-round"] - 1, order["repeat"]
+        self.seed, self.batch, self.held_share = order["seed"], order["batch-size"], order["held-back"]
+        self.node: Mapping[str, Any] = dict(context.node_config)
+        self.client = int(self.node.get("partition-id", context.node_id % 2**31))
+        (self.slowdown, self.least), self.seconds = pace_of(context), math.inf
+        self.timed: list[float] = []
+        self.done = 0
+
+    def step(self, y: Part, anchor: Part, grad: Part) -> Part:
+        """y - lr (g + mu (y - a) + correction)."""
+        way = grad + self.mu * (y - anchor) if self.mu else grad
+        way = way if self.correction is None else way + self.correction
+        return np.asarray(y - np.float32(self.lr) * way, np.float32)
+
+    def __iter__(self) -> Iterator[int]:
+        while self.done < self.steps and sum(self.timed) + float(np.mean(self.timed or 0)) <= self.seconds:
+            started = time.perf_counter()
+            yield self.done
+            took = time.perf_counter() - started
+            time.sleep(max(self.slowdown * max(took, self.least) - took, 0.0))
+            self.timed.append(time.perf_counter() - started)
+            self.done += 1
+
+    def check_loss(self, loss: float) -> None:
+        """A UserError where it is none: a step by it would lose the model."""
+        if not math.isfinite(loss):
+            how = "lower the learning rate, clip the gradients, or look for rows that are not finite"
+            raise UserError(f"The loss was {loss} in step {self.done}; {how}.")
+
+    @property
+    def key(self) -> Any:
+        """Of the minibatches' row numbers: of (seed, round, client) alone, so that a round run again is the
+        same."""
+        with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
+            return sampling.stream(*map(sampling.words, (self.seed, self.draw, self.client)))
+
+    @property
+    def draw(self) -> int:
+        """The round, or a number that no round has, where it is asked for once more."""
+        return self.round + (self.repeat << 20)
+
+
+def pace_of(context: Context) -> tuple[float, float]:
+    """A handicap, to make equal machines unequal: every step lasts `slowdown` times as long as it took, and
+    at least that many times `step-seconds`.
+
+    Both are of the node-config, or of the run-config, where `slowdowns` has one for each partition ("1,2,4").
+    """
+    node, run = context.node_config, context.run_config
+    each = [float(part) for part in str(run.get("slowdowns", "")).split(",") if part] or [1.0]
+    slowdown: Any = node.get("slowdown", each[int(node.get("partition-id", 0)) % len(each)])
+    least: Any = node.get("step-seconds", run.get("step-seconds", 0.0))
+    return float(slowdown), float(least)
 
 
 class Trainer:
@@ -26,11 +96,11 @@ class Trainer:
 
     rows: int  # how many it trains on: its weight
 
-    def load(self, arrays: ArrayRecord, task: "LocalTask") -> None:
+    def load(self, arrays: ArrayRecord, task: LocalTask) -> None:
         """Take the model; a UserError where it is not this client's. No row is looked at."""
         raise NotImplementedError
 
-    def train(self, task: "LocalTask") -> Mapping[str, float]:
+    def train(self, task: LocalTask) -> Mapping[str, float]:
         """Take the steps, `for step in task`; what the server should know besides: `fading`, metrics of one's
         own."""
         raise NotImplementedError
@@ -39,7 +109,7 @@ class Trainer:
         """The model as it is now: the same names, shapes and types as came."""
         raise NotImplementedError
 
-    def held_back(self, task: "LocalTask") -> tuple[float, float] | None:
+    def held_back(self, task: LocalTask) -> tuple[float, float] | None:
         """Mean loss of the share of rows (`task.held_share`) that it does not train on, and how much their
         outputs differ (docs/protocol.md); None without any."""
         return None
@@ -58,10 +128,10 @@ class GradientTrainer(Trainer):
         """Mean loss and gradient of a minibatch at the flat model; the same number, the same rows."""
         raise NotImplementedError
 
-    def load(self, arrays: ArrayRecord, task: "LocalTask") -> None:
+    def load(self, arrays: ArrayRecord, task: LocalTask) -> None:
         self.task, self.came, self.x = task, arrays, flat(arrays)
 
-    def train(self, task: "LocalTask") -> Mapping[str, float]:
+    def train(self, task: LocalTask) -> Mapping[str, float]:
         first, anchor = None, self.x
         for number in task:
             loss, grad = self.gradient(self.x, number)

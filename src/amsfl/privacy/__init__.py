@@ -13,7 +13,6 @@ from amsfl.privacy.mechanisms import (
     CLIENT_LEVEL,
     RECORD_LEVEL,
     Mechanism,
-    Terms,
     protect_rows,
 )
 

@@ -54,16 +54,6 @@ def share_of_run(settings: Settings, number: int, seconds: float) -> float:
     return min(max(ways), 1.0)
 
 
-class Terms(NamedTuple):
-    """What an order says of privacy; the site bounds every field of it."""
-
-    mechanism: str
-    clip: float
-    noise: float  # over the clip
-    epsilon: float  # that this run may cost the client's rows; 0: no bound
-    delta: float
-
-
 class Mechanism(NamedTuple):
     """One of the two."""
 
