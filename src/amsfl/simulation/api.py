@@ -199,7 +199,7 @@ def _drive(
             if stop:
                 raise KeyboardInterrupt
     params, wall = model_of(setup, trial), time.perf_counter() - started
-    summary = summarise(setup, trial, done, wall, params, detailed_scores(setup, [params])[0])
+    summary = summarise(setup, trial, done, wall, params, detailed_scores(setup, [params], True)[0])
     result = Result(summary, done, params, setup, trial.best_model)
     if writer:
         writer.end(summary, model_files(result))

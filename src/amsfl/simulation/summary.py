@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from amsfl import planning
 from amsfl.core.records import Json
@@ -102,20 +103,22 @@ def peak_mb() -> float | None:
     return peak / (2**20 if sys.platform == "darwin" else 2**10)  # bytes there, kilobytes elsewhere
 
 
-def detailed_scores(setup: RunSetup, models: Sequence[Array] | Array) -> list[Json]:
-    """The details of every trial's model, {} where they are not asked for; numpy lets go of the GIL."""
+def detailed_scores(setup: RunSetup, models: Sequence[Array] | Array, columns: bool = False) -> list[Json]:
+    """The details of every trial's model, {} where they are not asked for; `columns`: which ones it goes by,
+    too. numpy lets go of the GIL, and has one thread: more would wait for each other, which takes processor
+    time like work does."""
     forward = outputs(setup.task)
 
     def one(trial: int) -> Json:
         with precision(setup.config):  # which jax keeps for each thread
             asked = "scores" in setup.configs[trial].details
-            return details(setup, trial, np.asarray(models[trial]), forward) if asked else {}
+            return details(setup, trial, np.asarray(models[trial]), forward, columns) if asked else {}
 
-    with ThreadPoolExecutor(min(len(models), devices.cores())) as pool:
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(min(len(models), devices.cores())) as pool:
         return list(pool.map(one, range(len(models))))
 
 
-def details(setup: RunSetup, trial: int, params: Array, forward: Forward) -> Json:
+def details(setup: RunSetup, trial: int, params: Array, forward: Forward, columns: bool) -> Json:
     """By split, confusion, AUC and calibration (of classes); by client, scores on its own training rows.
 
     What does not exist, such as the AUC of a class that a split lacks, is None.
@@ -124,7 +127,7 @@ def details(setup: RunSetup, trial: int, params: Array, forward: Forward) -> Jso
         return {}
     task = setup.task
     detailed: Json = {"splits": {}, "clients": {}}
-    if is_own_table(setup.data):
+    if columns and is_own_table(setup.data):
         detailed["importance"] = column_importance(setup, params)
     if task.classes:
         detailed["splits"] = {
