@@ -1,22 +1,26 @@
 """What planned steps are worth where eight uneven workers train a language model: a language each, AdamW
 inside, Nesterov outside, as in DiLoCo (arXiv 2311.08105); in virtual seconds, bytes and tokens.
 
+    python studies/language.py --small               # a hundredth of it: two minutes on two cores, anywhere
+
     apt-get install manpages manpages-dev manpages-{de,fr,es,pl,ru,uk,it} manpages-{de,fr}-dev
     python studies/language.py --prepare text.npz    # GPL-3+; the English pages various
     python studies/language.py --text text.npz       # twenty minutes on an H200
-    python studies/language.py --small               # a hundredth of it: three minutes on two cores
 
-One worker takes i times the seconds of a step, for each i from 1 to 8; which language that has is drawn by
-the seed. All have one method, rate, outer momentum and judge; only who takes how many steps differs. `alone`
-is the fastest worker with the text of all and nobody to talk to. Each contestant has a file in --out, written
-as it goes; who is done there is not run again. `--draw` makes the picture and the tables of what there is.
+A small one reads eight packages of Python's own library for eight languages, so it needs nothing else. One
+worker takes i times the seconds of a step, for each i from 1 to 8; which text that has is drawn by the seed.
+All have one method, rate, outer momentum and judge; only who takes how many steps differs. `alone` is the
+fastest worker with the text of all and nobody to talk to. Who has a file in --out is not run again. `--draw`
+shows what is there: a table, and language.png beside it.
 """
 
 import argparse
 import gzip
 import json
 import re
+import sysconfig
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +36,7 @@ from amsfl.planning import Policy, speed
 from amsfl.simulation import CustomParts
 
 LANGUAGES = ("en", "de", "fr", "es", "pl", "ru", "uk", "it")
+PACKAGES = ("asyncio", "email", "encodings", "http", "multiprocessing", "pydoc_data", "unittest", "xml")
 CONTESTANTS: dict[str, dict[str, Any]] = {  # the most telling first
     "planned": {},
     "H=30": {"policy": "fixed", "steps": 30},
@@ -44,12 +49,13 @@ CONTESTANTS: dict[str, dict[str, Any]] = {  # the most telling first
     # asynchronous, steps by speed: arXiv 2401.09135
     "delayed Nesterov": {"method": "delayed-nesterov", "steps": 64, "options": {"every": 8}},
 }
-SIZES = {  # width, blocks, heads, bytes of a row, rows of a minibatch, seconds, bytes of a language
+LONG = ("H=100", "H=300", "by speed, 200")  # a round of theirs is a large part of a small run
+SIZES = {  # width, blocks, heads, bytes of a row, rows of a minibatch, seconds, bytes of a kind of text
     False: (192, 4, 6, 128, 16, 400.0, 1_000_000),
-    True: (32, 1, 2, 32, 8, 60.0, 100_000),
+    True: (32, 1, 2, 32, 8, 100.0, 100_000),
 }
 STEP, LATENCY, MEGABITS = 0.05, 0.1, 100.0  # of the fastest worker, seconds; of every link
-HELD = 128  # rows of a language to score by
+HELD = 128  # rows of a kind of text to score by
 SCORED = 30  # times that a run is scored
 
 
@@ -62,45 +68,53 @@ def plain(page: str) -> str:
     return re.sub(r"\n{2,}", "\n", text.replace("\\-", "-").replace("\\(aq", "'").replace("\\e", "\\"))
 
 
-def prepare(root: Path, to: Path, most: int) -> None:
-    """The text of every language, its pages in an order of their own, as bytes."""
-    texts = {}
-    for language in LANGUAGES:
-        folder = root / "usr/share/man" / ("" if language == "en" else language)
-        pages = sorted(
+def pages(root: Path | None, kind: str) -> Iterator[str]:
+    """Manual pages of a language below a root, or the files of a package of Python's library, shuffled."""
+    if root is None:
+        files = sorted((Path(sysconfig.get_path("stdlib")) / kind).rglob("*.py"))
+    else:
+        folder = root / "usr/share/man" / ("" if kind == "en" else kind)
+        files = sorted(
             page for part in folder.glob("man*") for page in part.glob("*.gz") if not page.is_symlink()
         )
-        if not pages:
-            raise SystemExit(
-                f"No manual pages in {folder}: apt-get install manpages-{language}, or name --root."
-            )
-        order = np.random.default_rng(0).permutation(len(pages))
-        whole = ""
-        for place in order:
-            if len(whole.encode()) < most:
-                whole += plain(gzip.decompress(pages[place].read_bytes()).decode("utf-8", "ignore"))
-        texts[language] = np.frombuffer(whole.encode()[:most], np.uint8)
-        print(language, len(pages), "pages,", len(texts[language]), "bytes")
+        if not files:
+            raise SystemExit(f"No manual pages in {folder}: apt-get install manpages-{kind}, or name --root.")
+    for place in np.random.default_rng(0).permutation(len(files)):
+        held = files[place].read_bytes()
+        yield plain(gzip.decompress(held).decode("utf-8", "ignore")) if root else held.decode()
+
+
+def prepare(root: Path | None, to: Path, most: int) -> None:
+    """The text of every worker, as bytes."""
+    texts = {}
+    for kind in PACKAGES if root is None else LANGUAGES:
+        whole = b""
+        for page in pages(root, kind):
+            whole += page.encode()
+            if len(whole) >= most:
+                break
+        texts[kind] = np.frombuffer(whole[:most], np.uint8)
     np.savez_compressed(to, **texts)
+    print(f"Text of {', '.join(texts)}: {min(map(len, texts.values())):,} bytes each, or more", flush=True)
 
 
 def rows_of(text: Path, length: int, most: int, together: bool) -> Dataset:
-    """Rows of `length` bytes and the one after; every language is a site, or all of them one."""
+    """Rows of `length` bytes and the one after; every kind of text is a site, or all of them one."""
     with np.load(text) as file:
-        texts = [file[language][:most] for language in LANGUAGES]
+        kinds, texts = tuple(file.files), [file[kind][:most] for kind in file.files]
     cut = [each[: len(each) // (length + 1) * (length + 1)].reshape(-1, length + 1) for each in texts]
     held = np.concatenate([rows[-HELD:] for rows in cut]).astype(np.float32)
     train = np.concatenate([rows[:-HELD] for rows in cut]).astype(np.float32)
     sites = np.repeat(np.arange(len(cut)), [len(rows) - HELD for rows in cut])
     return Dataset(
-        "manual pages",
+        "text",
         train,
         np.zeros(len(train), np.float32),  # a row is its own label
         {"holdout": (held, np.zeros(len(held), np.float32))},
         (),
         tuple(f"byte {place}" for place in range(length + 1)),
         0 * sites if together else sites,
-        ("all",) if together else LANGUAGES,
+        ("all",) if together else kinds,
         amount=LabelScale(0.0, 1.0),
     )
 
@@ -140,13 +154,10 @@ def transformer(width: int, blocks: int, heads: int, length: int) -> Model:
         here, following = tokens[:, :-1], tokens[:, 1:]
         size, many = here.shape[1], len(here)
         x = params["table"][here] + params["place"][:size]
-        seen = jnp.where(jnp.tril(jnp.ones((size, size), bool)), 0.0, -1e9).astype(x.dtype)
         for block in params["blocks"]:
             qkv = (normal(x, block["norms"][0]) @ block["qkv"]).reshape(many, size, 3, heads, width // heads)
-            q, k, v = qkv[:, :, 0], qkv[:, :, 1], qkv[:, :, 2]
-            scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) * (width // heads) ** -0.5 + seen
-            mixed = jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores), v).reshape(many, size, width)
-            x = x + mixed @ block["out"]
+            mixed = jax.nn.dot_product_attention(*jnp.moveaxis(qkv, 2, 0), is_causal=True)
+            x = x + mixed.reshape(many, size, width) @ block["out"]
             x = x + jax.nn.gelu(normal(x, block["norms"][1]) @ block["up"]) @ block["down"]
         logits = jax.nn.log_softmax(normal(x, params["norm"]) @ params["table"].T)
         picked = jax.nn.one_hot(following, 256, dtype=x.dtype)  # a product: its gradient is no scatter
@@ -156,7 +167,7 @@ def transformer(width: int, blocks: int, heads: int, length: int) -> Model:
 
 
 def profile(folder: Path, seed: int, workers: int) -> str:
-    """The table of sites: one worker is i times slow, for each i; the seed says which has which language."""
+    """The table of sites: one worker is i times slow, for each i; the seed says which has which text."""
     path = folder / f"workers-{workers}-{seed}.csv"
     slow = np.random.default_rng(seed).permutation(workers) + 1
     links = f"{LATENCY},{MEGABITS},{MEGABITS}" if workers > 1 else "0,1e9,1e9"  # who is alone sends nothing
@@ -165,8 +176,8 @@ def profile(folder: Path, seed: int, workers: int) -> str:
     return str(path)
 
 
-def compete(name: str, text: Path, out: Path, seeds: range, small: bool, seconds: float | None) -> None:
-    """All seeds of a contestant, side by side; its file is written as it goes."""
+def compete(name: str, text: Path, file: Path, seeds: range, small: bool, seconds: float | None) -> None:
+    """All seeds of a contestant, side by side, to its file."""
     width, blocks, heads, length, batch, usual, most = SIZES[small]
     alone, seconds, started = name == "alone", seconds or usual, time.time()
     settings = {"method": "amsfl", "client_optimizer": "adamw:1e-3/0.1,kept", "batch": batch, "score": "loss"}
@@ -174,48 +185,43 @@ def compete(name: str, text: Path, out: Path, seeds: range, small: bool, seconds
     settings |= {"precision": "strict" if small else "tf32", "seconds": seconds} | CONTESTANTS[name]
     own_pace = alone or "speed" in name or "method" in CONTESTANTS[name]
     slowest = 1 if own_pace else 8  # of whom a round waits for
-    lasts = STEP * slowest * settings.get("steps", 8) + (not alone)
-    rounds = seconds / lasts
+    rounds = seconds / (STEP * slowest * settings.get("steps", 8) + (not alone))
     if "method" in CONTESTANTS[name]:  # a round an upload; its rate falls to a tenth as theirs does
         rounds *= 8
         settings["lr_decay"] = 0.1 ** (1 / rounds)
     settings["eval_every"] = max(1, round(rounds / SCORED))
-    trials = [settings | {"seed": seed, "profile": profile(out, seed, 1 if alone else 8)} for seed in seeds]
-    curves: list[dict[str, Any]] = [{"seed": seed, "points": []} for seed in seeds]
-    spent, written = np.zeros((len(seeds), 2)), [time.time()]
-
-    def write(done: bool) -> None:
-        (out / f"{name.replace(' ', '')}.json").write_text(
-            json.dumps({"name": name, "done": done, "seconds": time.time() - started, "curves": curves})
-        )
+    workers = 1 if alone else 8
+    trials = [settings | {"seed": seed, "profile": profile(file.parent, seed, workers)} for seed in seeds]
+    curves: list[list[list[float]]] = [[] for _ in seeds]
+    spent, told = np.zeros((len(seeds), 2)), [time.time()]
 
     def watch(place: int, each: Any) -> None:
         sent = 0 if alone else each.bytes_up + each.bytes_down
         spent[place] += sent, sum(each.steps) * batch * length
         if "holdout" in each.metrics:
             loss = each.metrics["holdout"]["loss"]
-            curves[place]["points"].append([each.seconds["makespan"], *spent[place].tolist(), loss])
-        if time.time() > written[0] + 10:
-            written[0] = time.time()
-            write(False)
+            curves[place].append([each.seconds["makespan"], *spent[place].tolist(), loss])
+        if time.time() > told[0] + 10:
+            told[0] = time.time()
             print(f"  {name}: {each.seconds['makespan']:.0f} of {seconds:.0f} s", flush=True)
 
     data = rows_of(text, length, most, alone)
     policy = settings["policy"] if isinstance(settings.get("policy"), Policy) else None
     own = CustomParts(dataset=data, network=transformer(width, blocks, heads, length), policy=policy)
     run_batch([{**each, **own.names()} for each in trials], own, watch)
-    write(True)
-    last = [curve["points"][-1] for curve in curves]
-    print(
-        f"{name}: loss {', '.join(f'{each[-1]:.4f}' for each in last)}; {time.time() - started:.0f} s",
-        flush=True,
-    )
+    file.write_text(json.dumps(curves))
+    ends = ", ".join(f"{curve[-1][-1]:.3f}" for curve in curves)
+    print(f"{name}: loss {ends}; {time.time() - started:.0f} s", flush=True)
 
 
-def mean_curve(curves: list[dict[str, Any]]) -> np.ndarray:
+def file_of(out: Path, name: str) -> Path:
+    return out / f"{name.replace(' ', '')}.json"
+
+
+def mean_curve(curves: list[list[list[float]]]) -> np.ndarray:
     """[points, 4] over the seeds: seconds, bytes, tokens, loss."""
-    many = min(len(curve["points"]) for curve in curves)
-    return np.mean([curve["points"][:many] for curve in curves], 0)
+    many = min(map(len, curves))
+    return np.mean([curve[:many] for curve in curves], 0)
 
 
 def reach(curve: np.ndarray, loss: float, column: int) -> float | None:
@@ -224,28 +230,35 @@ def reach(curve: np.ndarray, loss: float, column: int) -> float | None:
     return None if lowest[-1] > loss else float(np.interp(-loss, -lowest, curve[:, column]))
 
 
-def draw(out: Path, picture: Path | None) -> None:
+def amount(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def draw(out: Path) -> None:
     """The table of seconds, megabytes and tokens to the best H's last loss, and the picture."""
-    files = [out / f"{name.replace(' ', '')}.json" for name in CONTESTANTS]
-    found = [json.loads(file.read_text()) for file in files if file.exists()]
-    means = {each["name"]: mean_curve(each["curves"]) for each in found}
+    files = {name: file_of(out, name) for name in CONTESTANTS}
+    found = {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
+    means = {name: mean_curve(curves) for name, curves in found.items()}
     equal = {name: curve for name, curve in means.items() if name.startswith("H=")}
     if not equal:
         return
     best = min(equal, key=lambda name: equal[name][-1, 3])
     target = equal[best][-1, 3]
-    print(f"\nTo {target:.4f}, which {best} has at its end; seeds apart in brackets")
+    print(
+        f"\nTo a loss of {target:.3f} nats a byte of held-out text, the end of {best}, the best equal steps:"
+    )
+    print("virtual seconds (of every seed), bytes that all sent, tokens that all read\n")
     print("| | seconds | megabytes | million tokens | last loss |\n| --- | --- | --- | --- | --- |")
-    for each in found:
-        to = [reach(means[each["name"]], target, column) for column in range(3)]
-        apart = [reach(np.array(one["points"]), target, 0) for one in each["curves"]]
-        each_seed = ", ".join("-" if at is None else f"{at:.0f}" for at in apart)
-        cells = ["-" if to[0] is None else f"{to[0]:.0f} ({each_seed})"]
-        cells += [f"{value / 1e6:.0f}" if value is not None else "-" for value in to[1:]]
-        lasts = [one["points"][-1][3] for one in each["curves"]]
-        print(f"| {each['name']} | {' | '.join(cells)} | {np.mean(lasts):.4f} ± {np.std(lasts):.4f} |")
-    if picture is None:
-        return
+    for name, curves in found.items():
+        to = [reach(means[name], target, column) for column in range(3)]
+        cells = ["not reached" if to[0] is None else amount(to[0])]
+        cells += ["" if value is None else amount(value / 1e6) for value in to[1:]]
+        lasts = [curve[-1][3] for curve in curves]
+        if len(lasts) > 1:
+            apart = [reach(np.array(curve), target, 0) for curve in curves]
+            cells[0] += f" ({', '.join('-' if at is None else amount(at) for at in apart)})"
+        spread = f" ± {np.std(lasts):.2f}" if len(lasts) > 1 else ""
+        print(f"| {name} | {' | '.join(cells)} | {np.mean(lasts):.2f}{spread} |")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 3, figsize=(12, 4.4), sharey=True, layout="constrained")
@@ -261,46 +274,44 @@ def draw(out: Path, picture: Path | None) -> None:
         axis.grid(alpha=0.3, which="both")
         axis.spines[["top", "right"]].set_visible(False)
     axes[1].set_xscale("log")
-    axes[2].set_xscale("log")
     axes[0].yaxis.set_major_formatter("{x:g}")
     axes[0].yaxis.set_minor_formatter("{x:g}")
     axes[0].set_ylabel("loss of held-out text (nats a byte)")
-    low = min(curve[:, 3].min() for curve in means.values())
-    axes[0].set_ylim(0.97 * low, 3 * low)
+    losses = np.concatenate([curve[:, 3] for curve in means.values()])
+    axes[0].set_ylim(0.97 * losses.min(), min(3 * losses.min(), 1.03 * losses.max()))
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=9, frameon=False)
-    figure.savefig(picture, facecolor="white", dpi=120)
+    figure.savefig(out / "language.png", facecolor="white", dpi=120)
+    print(f"\nThe curves: {out / 'language.png'}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--prepare", type=Path, help="write the text there, and end")
     parser.add_argument("--root", type=Path, default=Path("/"), help="where the packages are unpacked")
-    parser.add_argument("--text", type=Path, help="what --prepare wrote; else the pages are read anew")
-    parser.add_argument("--out", type=Path, default=Path("results/language"))
+    parser.add_argument("--text", type=Path, help="what --prepare wrote; else it is read anew")
+    parser.add_argument("--out", type=Path, help="results/language or results/language-small")
     parser.add_argument("--small", action="store_true", help="a hundredth of it, one seed")
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--seconds", type=float, help="virtual ones")
     parser.add_argument("--only", help="contestants, as in planned;H=30")
-    parser.add_argument(
-        "--draw", type=Path, nargs="?", const=Path("language.svg"), help="the picture, and end"
-    )
+    parser.add_argument("--draw", action="store_true", help="show what is there, and end")
     given = parser.parse_args()
-    most = SIZES[given.small][-1]
     if given.prepare:
         return prepare(given.root, given.prepare, SIZES[False][-1])
-    given.out.mkdir(parents=True, exist_ok=True)
+    small, out = given.small, given.out or Path(f"results/language{'-small' * given.small}")
+    out.mkdir(parents=True, exist_ok=True)
     if not given.draw:
-        text = given.text or given.out / "text.npz"
+        text = given.text or out / "text.npz"
         if not text.exists():
-            prepare(given.root, text, most)
-        seeds = range(given.seeds or (1 if given.small else 3))
+            prepare(None if small else given.root, text, SIZES[small][-1])
+        seeds = range(given.seeds or (1 if small else 3))
         # of a GPU's wave: equally fast workers of all seeds, none waits in lockstep
         jax_engine.LANES = len(seeds)
-        for name in given.only.split(";") if given.only else CONTESTANTS:
-            file = given.out / f"{name.replace(' ', '')}.json"
-            if not (file.exists() and json.loads(file.read_text())["done"]):
-                compete(name, text, given.out, seeds, given.small, given.seconds)
-    draw(given.out, given.draw)
+        usual = [name for name in CONTESTANTS if not (small and name in LONG)]
+        for name in given.only.split(";") if given.only else usual:
+            if not (file := file_of(out, name)).exists():
+                compete(name, text, file, seeds, small, given.seconds)
+    draw(out)
 
 
 if __name__ == "__main__":
