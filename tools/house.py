@@ -17,7 +17,6 @@ from pathlib import Path
 
 HERE = Path(__file__).parents[1]
 BUDGET = HERE / "tools" / "budget.toml"
-LONG = 250
 TESTS = "processor seconds of the README's test command"
 BESIDE = ("studies", "benchmarks", "tools", "examples")
 RECORDS = ("NamedTuple", "BaseModel", "TypedDict")
@@ -136,13 +135,6 @@ def measured(root: Path, parsed: dict[Path, ast.Module]) -> dict[str, int]:
     }
 
 
-def show_readable(parsed: dict[Path, ast.Module]) -> None:
-    """What has no limit, but says how readable it is."""
-    long = sum(len(path.read_text("utf-8").splitlines()) > LONG for path in parsed)
-    print(f"{len(twins(parsed)):>8} class names of several classes", *twins(parsed))
-    print(f"{long:>8} files over {LONG} lines")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("root", nargs="?", type=Path, default=HERE)
@@ -157,7 +149,6 @@ def main() -> None:
     limits = tomllib.loads(BUDGET.read_text("utf-8")) if BUDGET.exists() else {}
     for name, number in numbers.items():
         print(f"{number:>8,} {name}" + (f" (at most {limits[name]:,})" if name in limits else ""))
-    show_readable(parsed)
     if asked.lower:
         limits |= {name: min(number, limits.get(name, number)) for name, number in numbers.items()}
         lines = "".join(f'"{name}" = {limit}\n' for name, limit in limits.items())

@@ -1,4 +1,4 @@
-"""docs/settings.md from the definitions of settings: `python tools/settings.py` writes it anew."""
+"""docs/settings.md's tables from the definitions of settings: `python tools/settings.py` writes them anew."""
 
 from pathlib import Path
 from types import UnionType
@@ -14,26 +14,9 @@ PAGE = ROOT / "docs/settings.md"
 BOUNDS = {Ge: ("from", "ge"), Gt: ("above", "gt"), Le: ("to", "le"), Lt: ("below", "lt")}
 
 
-INTRODUCTION = """# Settings
-
-Every setting is a flag of `amsfl run` and `compare` or `deploy`, a key of TOML files (`--config`) and of
-Flower's run-config, and a keyword of `amsfl.run` or `server_app`. `--help` shows those that most people need,
-`--help-all` all of them.
-
-- `options` are repeated on the command line (`--option mu=0.1`), and are a table in TOML
-  (`[options]`) and a dict in Python.
-- `method`, `policy`, `robust`, `transmit` and `round_end` name what `amsfl methods` lists, or
-  something of your own as `module:attribute`; in Python they may be objects.
-- Values out of bounds, unknown names and settings of another kind of run are refused. A setting without
-  effect is named in a line before training.
-
-`python tools/settings.py` writes this page from `src/amsfl/settings/`.
-"""
-
-
 def page() -> str:
-    """docs/settings.md."""
-    lines = [INTRODUCTION.rstrip()]
+    """docs/settings.md: what stands before the first table, and all tables."""
+    lines = [PAGE.read_text(encoding="utf-8").partition("\n## ")[0].rstrip()]
     groups: dict[str, list[str]] = {}
     for kind, where in ((Training, ""), (RunConfig, "in simulations: "), (ServeConfig, "on real clients: ")):
         for name, field in kind.model_fields.items():
