@@ -1,7 +1,7 @@
-"""What a round costs as the work grows: clients, numbers of a model, trials side by side; time and memory.
+"""What a round costs as the work grows: clients, or numbers of a model; time and memory.
 
-    python benchmarks/growth.py --out results/growth             # a table, and growth.json
-    python benchmarks/growth.py --axis trials --set rounds=2     # one axis; further settings of ours.py
+    python benchmarks/growth.py
+    python benchmarks/growth.py --axis clients --set rounds=2    # one axis; further settings of ours.py
 
 Every point is a process of its own (ours.py), so memory is that point's alone.
 """
@@ -22,7 +22,6 @@ FEW = ("--set", "rounds=5")  # enough where a round takes long
 AXES: dict[str, tuple[str, dict[int, tuple[str, ...]]]] = {
     "clients": ("B", {n: ("--set", f"clients={n}") for n in (50, 1000, 10_000, 100_000)}),
     "model": ("A", {n: ("--set", f"model={m}", *FEW[: 2 * (n > 3)]) for n, m in enumerate(MODELS)}),
-    "trials": ("A", {n: ("--trials", str(n), *FEW[: 2 * (n > 10)]) for n in (1, 10, 100, 500, 2000)}),
 }
 
 
@@ -33,33 +32,27 @@ def point(job: str, more: list[str]) -> dict[str, Any]:
     if done.returncode:
         return {"failed": done.stderr.strip().splitlines()[-1:]}
     seen = json.loads(done.stdout.splitlines()[-1])
-    trials = int(more[more.index("--trials") + 1]) if "--trials" in more else 1
-    steps = JOBS[job].cohort * JOBS[job].steps * trials
-    pace = seen["client_steps_per_second"]
-    return {"ms": 1e3 * steps / pace, "pace": pace, "mb": seen["peak_mb"], "numbers": seen["numbers"]}
+    pace = max(seen["client_steps_per_second"])
+    ms = 1e3 * JOBS[job].cohort * JOBS[job].steps / pace
+    return {"ms": ms, "pace": pace, "mb": seen["peak_mb"], "numbers": seen["numbers"]}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--axis", action="append", choices=AXES)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
-    parser.add_argument("--out", type=Path, default=Path("results/growth"))
     given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    found: dict[str, list[dict[str, Any]]] = {}
     print("| | | ms a round | client steps a second | MB |\n| --- | --- | --- | --- | --- |")
     for axis in given.axis or AXES:
         job, points = AXES[axis]
         for at, more in points.items():
             extra = [word for each in given.set for word in ("--set", each)]
-            seen = {"at": at} | point(job, [*more, *extra])
-            found.setdefault(axis, []).append(seen)
+            seen = point(job, [*more, *extra])
             what = f"{seen.get('numbers', 0):,} numbers" if axis == "model" else f"{at:,}"
             cells = str(seen.get("failed"))
             if "ms" in seen:
                 cells = f"{seen['ms']:.3g} | {seen['pace']:,.0f} | {seen['mb']:,.0f}"
             print(f"| {axis} | {what} | {cells} |", flush=True)
-            (given.out / "growth.json").write_text(json.dumps(found, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """One job on ours and on every peer, each in a virtual environment of its own, one after another.
 
-    python benchmarks/run.py --job A --job B --out results.json
+    python benchmarks/run.py --job A --job B
     python benchmarks/run.py --peers ours,before --before ../checkout-of-an-earlier-commit --passes 5
 
 Prints a Markdown table with ratios measured in this run. Nothing else should run on the machine meanwhile.
@@ -18,11 +18,21 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jobs import JOBS, accuracy, export
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+
+import numpy as np
+from ours import JOBS, LR, rows_of
+
+from amsfl.data import partition
+from amsfl.engines import models
+from amsfl.portable.network import LayerSpec, logits
+
+import jax  # isort: skip  # after amsfl, which sets it up
 
 HERE = Path(__file__).resolve().parent
 # PyTorch goes first and alone, and is named again with each peer: an unpinned one pulls CUDA.
 TORCH = "torch==2.13.0"
+PACE = "client_steps_per_second"  # of every repetition
 
 
 class Peer(NamedTuple):
@@ -57,7 +67,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--here", action="store_true", help="all in this environment, which has what they need"
     )
-    parser.add_argument("--out", type=Path, help="JSON to write")
     parser.add_argument("--repeat", type=int, default=3, help="repetitions; the best one counts")
     parser.add_argument("--passes", type=int, default=1, help="turns of everybody; the best counts")
     parser.add_argument("--timeout", type=float, default=600, help="seconds a peer may take on a job")
@@ -92,7 +101,7 @@ def run(peer: Peer, given: argparse.Namespace, job: str, exported: Path) -> dict
         python = sys.executable if given.here else python_of(peer, given.venvs)
     except subprocess.CalledProcessError as problem:
         return {"error": str(problem)}
-    env = os.environ | {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": "", "BENCH_STARTED": str(time.time())}
+    env = os.environ | {"JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
     env |= {"PYTHONPATH": str(peer.source / "src")} if ours else {}
     child = subprocess.Popen(
         [python, *peer.launch, *words, "--repeat", str(given.repeat)],
@@ -103,13 +112,52 @@ def run(peer: Peer, given: argparse.Namespace, job: str, exported: Path) -> dict
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGKILL)
         return {"error": f"did not finish within {given.timeout:g} s"}
-    lines = [
-        line for line in said.splitlines() if line.startswith('{"') and "client_steps_per_second" in line
-    ]
+    lines = [line for line in said.splitlines() if line.startswith('{"') and PACE in line]
     if child.returncode or not lines:
         return {"error": (wrong or said).strip().splitlines()[-1][:200]}
     result: dict[str, Any] = json.loads(lines[-1])
     return result if ours else result | {"accuracy": accuracy(exported, model)}
+
+
+def export(job: str, path: Path) -> None:
+    """Rows in client order with offsets, the hold-out, the network, its initial weights, the settings.
+
+    Weights are w0, b0, w1, ... with axes the other way round from torch's: a dense one [inputs, outputs].
+    """
+    own = JOBS[job]
+    data = rows_of(own.data)
+    parts = partition("dirichlet:0.5", data.y, own.clients, 0)
+    order = np.concatenate(parts)
+    x, y = data.evals["holdout"]
+    model = models.make(own.model, data.x.shape[1], len(data.classes))
+    begin = jax.jit(model.init)(jax.random.key(0))  # as ours does
+    tensors = [part.T for part in models.tensors(model, begin).values()]
+    layers = [part._asdict() for part in model.layers]
+    np.savez(
+        path,
+        x=data.x[order].astype(np.float32),
+        y=data.y[order].astype(np.int64),
+        offsets=np.cumsum([0, *(len(p) for p in parts)]),
+        x_holdout=x,
+        y_holdout=y,
+        settings=json.dumps(own._asdict() | {"lr": LR, "parts": layers}),
+        **{f"{'wb'[place % 2]}{place // 2}": part for place, part in enumerate(tensors)},
+    )
+
+
+def accuracy(export_path: Path, model_path: Path) -> float:
+    """Share of hold-out rows that the saved model classifies correctly."""
+    with np.load(export_path) as data, np.load(model_path) as model:
+        x, labels = data["x_holdout"], data["y_holdout"]
+        parts = tuple(LayerSpec(**part) for part in json.loads(str(data["settings"]))["parts"])
+        named = [part.name for part in parts if part.name]
+        tensors = {
+            f"{name}.{kind}": model[f"{kind[0]}{place}"].T
+            for place, name in enumerate(named)
+            for kind in ("weight", "bias")
+        }
+        blocks = [logits(parts, tensors, x[at : at + 1000]) for at in range(0, len(x), 1000)]
+    return float((np.concatenate(blocks).argmax(1) == labels).mean())
 
 
 def measured(given: argparse.Namespace, job: str, exported: Path) -> dict[str, dict[str, Any]]:
@@ -118,23 +166,22 @@ def measured(given: argparse.Namespace, job: str, exported: Path) -> dict[str, d
     for name in given.peers.split(",") * given.passes:
         before = found.get(name, {})
         result = run(PEERS[name], given, job, exported)
-        found[name] = result | {"each": before.get("each", []) + result.get("each", [])}
-        print(f"{job} {name}: {result.get('error') or max(result['each'])}", file=sys.stderr, flush=True)
+        found[name] = result | {PACE: before.get(PACE, []) + result.get(PACE, [])}
+        print(f"{job} {name}: {result.get('error') or max(result[PACE])}", file=sys.stderr, flush=True)
     return found
 
 
 def table(results: dict[str, dict[str, Any]]) -> str:
     """Fastest first, each by its best repetition."""
-    ours = results.get("ours", {}).get("each")
-    lines = ["| | client steps/s | ours is faster by | accuracy | start-up s |", "| --- " * 5 + "|"]
-    for name, result in sorted(results.items(), key=lambda item: -max(item[1]["each"], default=0)):
-        title, each = PEERS[name].title, result["each"]
+    ours = results.get("ours", {}).get(PACE)
+    lines = ["| | client steps/s | ours is faster by | accuracy |", "| --- " * 4 + "|"]
+    for name, result in sorted(results.items(), key=lambda item: -max(item[1][PACE], default=0)):
+        title, each = PEERS[name].title, result[PACE]
         if not each:
-            lines.append(f"| {title} | does not run: {result['error']} | | | |")
+            lines.append(f"| {title} | does not run: {result['error']} | | |")
             continue
-        cells = [f"{max(each):,.0f}", f"{max(ours) / max(each):.3g}" if ours and name != "ours" else ""]
-        cells += [f"{result['accuracy']:.3f}", f"{result['startup_seconds']:.1f}"]
-        lines.append(f"| {' | '.join([title, *cells])} |")
+        more = f"{max(ours) / max(each):.3g}" if ours and name != "ours" else ""
+        lines.append(f"| {title} | {max(each):,.0f} | {more} | {result['accuracy']:.3f} |")
     return "\n".join(lines)
 
 
@@ -148,16 +195,13 @@ def machine() -> str:
 
 def main() -> None:
     given = arguments()
-    text, outcome = [f"{time.strftime('%Y-%m-%d')}, {machine()}, {given.passes} passes"], {}
+    text = [f"{time.strftime('%Y-%m-%d')}, {machine()}, {given.passes} passes"]
     with tempfile.TemporaryDirectory() as folder:
         for job in given.job or [*JOBS]:
             exported = Path(folder) / f"job-{job}.npz"
             export(job, exported)
-            outcome[job] = measured(given, job, exported)
-            text.append(f"**Job {job}**\n\n{table(outcome[job])}")
+            text.append(f"**Job {job}**\n\n{table(measured(given, job, exported))}")
     print("\n\n".join(text))
-    if given.out:
-        given.out.write_text(json.dumps({"measured": text[0], "jobs": outcome}, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

@@ -5,16 +5,13 @@ Only numpy, because it runs inside each peer's own virtual environment.
 
 import argparse
 import json
-import os
 import sys
 import time
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
 
 WARM = 2  # rounds before the first that counts: compilation, caches, worker start
-STARTED = float(os.environ.get("BENCH_STARTED", time.time()))  # set by run.py just before the process starts
 
 
 class Job(NamedTuple):
@@ -71,18 +68,15 @@ class Clock:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args, self.total = args, WARM + args.repeat * args.job.rounds
         self.marks: list[float] = []
-        self.startup = 0.0
         self.model: list[np.ndarray] = []
 
     def round(self, weights: Any) -> None:
         """`weights` is a function that returns w0, b0, w1, ... as numpy; called once."""
         self.marks.append(time.perf_counter())
-        if len(self.marks) == 1:
-            self.startup = time.time() - STARTED
         if len(self.marks) == self.args.job.rounds:
             self.model = [np.array(w, np.float32) for w in weights()]
 
-    def report(self, package: str) -> None:
+    def report(self) -> None:
         """Save the model and print the JSON line that run.py reads."""
         job, marks = self.args.job, self.marks
         if len(marks) != self.total:
@@ -90,10 +84,4 @@ class Clock:
         ends = [marks[WARM - 1 + k * job.rounds] for k in range(self.args.repeat + 1)]
         each = job.rounds * job.cohort * job.steps / np.diff(ends)
         np.savez(self.args.model, **{f"{'wb'[i % 2]}{i // 2}": w for i, w in enumerate(self.model)})
-        line = {
-            "version": version(package),
-            "client_steps_per_second": float(max(each)),
-            "each": each.tolist(),
-            "startup_seconds": round(self.startup, 2),
-        }
-        print("\n" + json.dumps(line), flush=True)
+        print("\n" + json.dumps({"client_steps_per_second": each.tolist()}), flush=True)

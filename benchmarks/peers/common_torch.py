@@ -3,7 +3,7 @@ and out, threads, and fast batches."""
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -27,31 +27,19 @@ def weights_of(model: torch.nn.Module) -> list[np.ndarray]:
     return [p.detach().numpy().T.copy() for p in model.parameters()]
 
 
-class Batches:
-    """One client's rows as an iterable of `steps` i.i.d. minibatches, gathered in one go.
+def drawing(job: Job) -> Callable[[int], tuple[torch.Tensor, torch.Tensor]]:
+    """draw(client) -> rows and labels of all minibatches of its round, i.i.d., gathered in one go.
 
-    Frameworks that let the user choose the loader get this one: torch's DataLoader collates row by row
-    and would be the slowest part of a step.
+    torch's DataLoader collates row by row and would be the slowest part of a step.
     """
-
-    def __init__(self, x: torch.Tensor, y: torch.Tensor, steps: int, batch: int) -> None:
-        self.x, self.y, self.steps, self.batch = x, y, steps, batch
-
-    def draw(self) -> tuple[torch.Tensor, torch.Tensor]:
-        rows = torch.randint(len(self.x), (self.steps * self.batch,))
-        return self.x[rows], self.y[rows]
-
-    def __len__(self) -> int:
-        return self.steps
-
-    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        x, y = self.draw()
-        return zip(x.split(self.batch), y.split(self.batch), strict=True)
-
-
-def client_batches(job: Job) -> list[Batches]:
     x, y = map(torch.from_numpy, (job.x, job.y))
-    return [Batches(x[job.rows(i)], y[job.rows(i)], job.steps, job.batch) for i in range(job.clients)]
+
+    def draw(client: int) -> tuple[torch.Tensor, torch.Tensor]:
+        own = job.rows(client)
+        rows = torch.randint(own.start, own.stop, (job.steps * job.batch,))
+        return x[rows], y[rows]
+
+    return draw
 
 
 def pick_threads(job: Job, seconds: float = 0.5) -> int:

@@ -100,7 +100,7 @@ def main() -> None:
         state, _ = algorithm.apply(state, sampler.sample())
         jax.block_until_ready(state.params)
         clock.round(lambda: turned(job.parts, state.params))  # noqa: B023 - called at once, before the next round
-    clock.report("fedjax")
+    clock.report()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import os
 import numpy as np
 import torch
 from common import Clock, arguments
-from common_torch import build, client_batches, pick_threads, weights_of
+from common_torch import build, drawing, pick_threads, weights_of
 from pfl.aggregate.simulate import SimulatedBackend
 from pfl.aggregate.weighting import WeightingStrategy
 from pfl.algorithm.base import NNAlgorithmParams
@@ -69,10 +69,10 @@ def main() -> None:
         pick_threads(job)
     np.random.seed(0)  # pfl wants the same seed in every process: it draws the cohort from it
     torch.manual_seed(rank)
-    loaders = client_batches(job)
+    draw = drawing(job)
 
     def make_dataset(user: int) -> PyTorchTensorDataset:
-        return PyTorchTensorDataset(loaders[user].draw(), user_id=str(user))
+        return PyTorchTensorDataset(draw(user), user_id=str(user))
 
     kind = "random" if job.cohort < job.clients else "minimize_reuse"
     data = FederatedDataset(make_dataset, get_user_sampler(kind, list(range(job.clients))))
@@ -95,7 +95,7 @@ def main() -> None:
         send_metrics_to_platform=False,
     )
     if rank == 0:
-        clock.report("pfl")
+        clock.report()
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.multiprocessing as mp
 from common import Clock, Job, arguments, load
-from common_torch import build, client_batches, pick_threads, weights_of
+from common_torch import build, drawing, pick_threads, weights_of
 
 
 def flat(model: torch.nn.Module) -> torch.Tensor:
@@ -21,7 +21,7 @@ def rounds(job: Job, server: torch.Tensor, own: torch.Tensor, place: int, worker
     """One worker's share of every round, added up in `own`. All draw the same cohorts from the same seed."""
     torch.manual_seed(1 + place)
     cohorts = torch.Generator().manual_seed(0)
-    local, loaders, loss = build(job), client_batches(job), torch.nn.CrossEntropyLoss()
+    local, draw, loss = build(job), drawing(job), torch.nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(local.parameters(), lr=job.lr)
     while True:
         cohort = torch.randperm(job.clients, generator=cohorts)[: job.cohort].tolist()
@@ -29,7 +29,7 @@ def rounds(job: Job, server: torch.Tensor, own: torch.Tensor, place: int, worker
         own.zero_()
         for client in cohort[place::workers]:
             torch.nn.utils.vector_to_parameters(server.clone(), local.parameters())
-            for x, y in loaders[client]:
+            for x, y in zip(*(part.split(job.batch) for part in draw(client)), strict=True):
                 optimizer.zero_grad()
                 loss(local(x), y).backward()
                 optimizer.step()
@@ -75,7 +75,7 @@ def main() -> None:
             gate.wait()
         server.copy_(sums.sum(0))
         clock.round(weights)
-    clock.report("torch")
+    clock.report()
 
 
 if __name__ == "__main__":
