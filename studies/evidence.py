@@ -218,17 +218,6 @@ def compare(
     print(f"| {title} | {fast} | {ahead} | {ends.mean():+.1f} ± {error:.1f} | {worst} |")
 
 
-def collapses(table: Table, who: str) -> list[str]:
-    """Runs that end below the largest class, or fall by 5 points below their own best after half of a run."""
-    found = [
-        f"{row['case']} ({row['end']:.2f}, held {row['held']:.2f})"
-        for row in table.rows
-        if row["who"] == who
-        and (row["end"] < table.majority[row["case"]] - 0.01 or row["end"] < row["held"] - 0.05)
-    ]
-    return sorted(set(found))
-
-
 def show(folder: Path, levels: Sequence[float] = (), cases: Collection[str] = ()) -> None:
     table = Table(folder, levels, cases)
 
@@ -258,8 +247,6 @@ def show(folder: Path, levels: Sequence[float] = (), cases: Collection[str] = ()
     compare(table, "the best of all 80; AMSFL's lr of four", both, rivals)
     for rate in ("lr 0.05", "lr 0.15", "lr 1.5"):
         compare(table, f"itself at {rate}", amsfl, of("rates", rate))
-    for who in ("amsfl", "rates"):
-        print(f"\ncollapses of {who}: {'; '.join(collapses(table, who)) or 'none'}")
 
 
 # -- running --------------------------------------------------------------------------------------------

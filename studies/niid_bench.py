@@ -23,24 +23,19 @@ BOTH = {"clients": 10, "profile": "uniform", "batch": 64, "details": ""}
 SHAPES = ((5, 5, 1, 6), (5, 5, 6, 16), (256, 120), (120, 84), (84, 10))
 ROUNDS, PASSES = 50, 10.0  # of FedAvg, and over a client's rows in a round
 MOST = 2000  # rounds of AMSFL
+PARTS = ("train", "t10k")
 
 
 def fashion(folder: str = "/usr/share/datasets/fashion-mnist") -> amsfl.Dataset:
     """Images of clothes in ten classes; the hold-out is the test set."""
 
     def read(name: str, head: int) -> np.ndarray:
-        return np.frombuffer(
-            gzip.decompress((Path(folder) / f"{name}.gz").read_bytes()), np.uint8, offset=head
-        )
+        held = gzip.decompress((Path(folder) / f"{name}-ubyte.gz").read_bytes())
+        return np.frombuffer(held, np.uint8, offset=head)
 
-    (x, y), test = (
-        (
-            read(f"{part}-images-idx3-ubyte", 16).reshape(-1, 784) / np.float32(255),
-            read(f"{part}-labels-idx1-ubyte", 8),
-        )
-        for part in ("train", "t10k")
-    )
-    return amsfl.Dataset("fashion-mnist", x, y, {"holdout": test}, tuple(map(str, range(10))))
+    x, test = (read(f"{part}-images-idx3", 16).reshape(-1, 784) / np.float32(255) for part in PARTS)
+    y, labels = (read(f"{part}-labels-idx1", 8) for part in PARTS)
+    return amsfl.Dataset("fashion-mnist", x, y, {"holdout": (test, labels)}, tuple(map(str, range(10))))
 
 
 def init(key: jax.Array) -> list[tuple[jax.Array, jax.Array]]:

