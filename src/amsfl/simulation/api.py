@@ -5,8 +5,8 @@
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -236,24 +236,9 @@ def run_batch(
         Their Results, in order.
     """
     configs = [each if isinstance(each, RunConfig) else make_config({**each}) for each in trials]
-    check_alike(configs)
-    if configs[0].engine == "auto":  # whatever their number: a trial's bits are the same beside others
-        configs = [config.model_copy(update={"engine": "jax"}) for config in configs]
-    if own and own.dataset:
-        own = own._replace(dataset=check_dataset(own.dataset))
-    started = time.perf_counter()
-    with precision(configs[0]):
-        setup = assemble(configs, own)
-        running = begin(setup)
-        records: list[list[RoundRecord]] = [[] for _ in configs]
-        with stoppable() as stop:
-            for news in together(setup, running):
-                for trial, fresh in news:
-                    records[trial.index].append(fresh)
-                    if watch:
-                        watch(trial.index, fresh)
-                if stop.is_set():
-                    raise KeyboardInterrupt
+    started, records = time.perf_counter(), [list[RoundRecord]() for _ in configs]
+    with begun(configs, own) as (setup, running):
+        train_all(setup, running, records, watch)
         wall = (time.perf_counter() - started) / len(configs)
         models = [model_of(setup, trial) for trial in running]
         details = detailed_scores(setup, models)
@@ -267,3 +252,35 @@ def run_batch(
             )
             for trial, model, scores in zip(running, models, details, strict=True)
         ]
+
+
+@contextmanager
+def begun(
+    configs: Sequence[RunConfig], own: CustomParts | None = None
+) -> Iterator[tuple[RunSetup, list[TrialState]]]:
+    """Many trials before their first round."""
+    check_alike(configs)
+    if configs[0].engine == "auto":  # whatever their number: a trial's bits are the same beside others
+        configs = [config.model_copy(update={"engine": "jax"}) for config in configs]
+    if own and own.dataset:
+        own = own._replace(dataset=check_dataset(own.dataset))
+    with precision(configs[0]):
+        setup = assemble(configs, own)
+        yield setup, begin(setup)
+
+
+def train_all(
+    setup: RunSetup,
+    trials: Sequence[TrialState],
+    records: Sequence[list[RoundRecord]],
+    watch: Callable[[int, RoundRecord], None] | None = None,
+) -> None:
+    """All of these to their ends, or to Ctrl-C; every round's record is added to its trial's."""
+    with stoppable() as stop:
+        for news in together(setup, trials):
+            for trial, fresh in news:
+                records[trial.index].append(fresh)
+                if watch:
+                    watch(trial.index, fresh)
+            if stop.is_set():
+                raise KeyboardInterrupt

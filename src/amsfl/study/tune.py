@@ -13,14 +13,18 @@ from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset
 from amsfl.data.dataset import split
 from amsfl.planning.planner import policy_of
+from amsfl.record import RoundRecord
 from amsfl.record.disk import checksum
-from amsfl.simulation import CustomParts, Result, RunConfig, provenance, run_batch
+from amsfl.simulation import CustomParts, provenance
+from amsfl.simulation.api import begun, train_all, update_status
 from amsfl.simulation.components import federation_of
+from amsfl.simulation.setup import RunSetup
+from amsfl.simulation.trial import TrialState
 from amsfl.study.settings import Study
 
 LEVELS = ("none", "quick")
 GRID = {"lr": (0.05, 0.2, 0.8), "steps": (5, 20)}
-FINALISTS = 2  # of the candidates, after a part of a trial's length, run for a whole one
+HALVINGS = ((0.125, 4), (0.25, 2))  # after these parts of a trial's length so many candidates go on
 APART = 1_000_003  # added to a study's seeds: the search's own partition, first model and sampling
 LOOK_EVERY = 4  # rounds: scores of each would take longer than the training
 KEPT_BACK = 0.2  # of the training pool, to score candidates by
@@ -72,15 +76,18 @@ def keys_to_search(study: Study, entry: str, fixed: Collection[str] = ()) -> lis
 
 def search_cost(study: Study, level: str, fixed: Collection[str] = ()) -> float:
     """How many trials' work the search is, at most: under twice the trials that it serves."""
-    entries = study.methods if level == "quick" else ()
-    searched = [keys for entry in entries if (keys := keys_to_search(study, entry, fixed))]
-    parts = _parts(study.trials)
-    return sum(len(_candidates(keys)) * parts[0] + FINALISTS * parts[1] for keys in searched)
+    entries, cost = study.methods if level == "quick" else (), 0.0
+    for keys in (keys_to_search(study, entry, fixed) for entry in entries):
+        left, before = len(_candidates(keys)) if keys else 0, 0.0
+        for part, stay in _halvings(study.trials):
+            cost += left * (part - before)
+            left, before = min(left, stay), part
+    return cost
 
 
-def _parts(trials: int) -> tuple[float, float]:
-    """Lengths of both rounds of a search, of a trial's: shorter where trials are few."""
-    return min(0.25, trials / (1 + len(GRID["lr"]) * len(GRID["steps"]))), min(1.0, 0.4 * trials)
+def _halvings(trials: int) -> tuple[tuple[float, int], ...]:
+    """The last two are told apart after a whole length, or half of one where there is one trial to come."""
+    return (*HALVINGS, (min(1.0, 0.5 * trials), 1))
 
 
 def _candidates(keys: Sequence[str], default: JsonMapping | None = None) -> list[Json]:
@@ -107,38 +114,32 @@ def _search(
     base, tried = study.config(entry), list[Json]()
     own = base.model_copy(update={"lr": base.lr or federation_of(base, CustomParts()).method.facts.lr})
     candidates = _candidates(keys, {key: getattr(own, key) for key in keys})
-    for part in _parts(study.trials):
-        configs = [_config(base, each, seed, part) for each in candidates]
-        results = run_batch(configs, CustomParts(dataset=apart))
-        ranks = [_rank(result, base) for result in results]
-        which = results[0].parts.score
-        tried += [
-            # a gain back to the score as people know it: errors are not negative
-            {**each, "part": part, which.name: float(f"{which.gain(gain, 0.0):.4g}")}
-            for each, (_, gain, _) in zip(candidates, ranks, strict=True)
-        ]
-        order = sorted(range(len(candidates)), key=lambda place: ranks[place], reverse=True)
-        candidates = [candidates[place] for place in order[:FINALISTS]]
-    return candidates[0], tried
-
-
-def _config(base: RunConfig, candidate: JsonMapping, seed: int, part: float) -> RunConfig:
-    """A shorter trial: by seconds where the study ends by them, else by rounds."""
-    end: Json = {"seconds": base.seconds and base.seconds * part}
-    if base.rounds is not None:
-        end["rounds"] = max(1, round(base.rounds * part))
     quiet = {"details": "", "seed": seed, "eval_every": LOOK_EVERY * base.eval_every}
-    return base.model_copy(update={**candidate, **end, **quiet})
+    configs = [base.model_copy(update=candidate | quiet) for candidate in candidates]
+    records: list[list[RoundRecord]] = [[] for _ in candidates]
+    with begun(configs, CustomParts(dataset=apart)) as (setup, left):
+        for part, stay in _halvings(study.trials):
+            limits = [{what: part * most for what, most in each.items()} for each in setup.limits]
+            here = setup._replace(limits=limits)
+            for trial in left:  # goes on from where it was
+                update_status(here, trial)
+            train_all(here, left, records)
+            ranks = {trial.index: _rank(setup, trial, records[trial.index]) for trial in left}
+            for place, (_, gain, _) in ranks.items():
+                score = setup.score.gain(gain, 0.0)  # as people know it: errors are not negative
+                tried.append({**candidates[place], "part": part, setup.score.name: float(f"{score:.4g}")})
+            left = sorted(left, key=lambda trial: ranks[trial.index], reverse=True)[:stay]
+    return candidates[left[0].index], tried
 
 
-def _rank(result: Result, base: RunConfig) -> tuple[float, float, float]:
+def _rank(setup: RunSetup, trial: TrialState, records: list[RoundRecord]) -> tuple[float, float, float]:
     """Sooner at the target, then better towards the end, then a smaller loss: larger is better."""
-    scored = [(r.seconds[base.clock], r.metrics["holdout"]) for r in result.rounds if "holdout" in r.metrics]
+    config, which = setup.config, setup.score
+    scored = [(r.seconds[config.clock], r.metrics["holdout"]) for r in records if "holdout" in r.metrics]
     late = [scores for _, scores in scored[len(scored) // 2 :]]
-    which = result.parts.score
     values = [value for scores in late if (value := which.of(scores)) is not None]
-    if result.summary.status == "diverged" or not values:
+    if trial.status == "diverged" or not values:
         return -float("inf"), 0.0, -float("inf")
     gain = which.gain(sum(values) / len(values), 0.0)
-    reached = [when for when, scores in scored if which.met(scores, base.target)]
+    reached = [when for when, scores in scored if which.met(scores, config.target)]
     return -reached[0] if reached else -1e12, gain, -late[-1]["loss"]
