@@ -277,9 +277,9 @@ def test_a_part_of_a_message_that_is_on_its_way_is_asked_for_again_soon() -> Non
     from flwr.supercore.inflatable.inflatable_utils import ObjectUnavailableError
 
     for module in map(import_module, (internals.GRID, internals.SUPERNODE_LOOP)):
-        internals.retry_soon(module)
+        internals.retry_soon(module.__name__)
         once = module.pull_objects  # type: ignore[attr-defined]
-        internals.retry_soon(module)
+        internals.retry_soon(module.__name__)
         assert module.pull_objects.func is once.func  # type: ignore[attr-defined]
         tries = {"a": 0, "b": 0}
 

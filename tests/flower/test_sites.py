@@ -31,11 +31,11 @@ from amsfl.flower import (
     site_policy_mod,
     torch_client,
 )
-from amsfl.flower import client as clients
 from amsfl.flower.client import FIELDS
 from amsfl.flower.jax_trainer import NAME, JaxTrainer, one_array, program
 from amsfl.flower.site_policy import SiteLedger, SitePolicy, read_policy
 from amsfl.flower.site_policy import gradient as private_gradient
+from amsfl.flower.trainer import Trainer
 from amsfl.privacy import Exposure, epsilon, private_step
 from amsfl.record import read_run, read_sealed
 
@@ -307,9 +307,11 @@ def torch_app(**more: Any) -> Any:
 
 
 def made(app: Any, monkeypatch: pytest.MonkeyPatch, arrays: Any) -> Any:
-    """The trainer of an app's site 1 with that model, caught where it is asked whether it can be private."""
+    """The trainer of a torch app's site 1 with that model, caught where it is asked about its rows."""
+    from amsfl.flower.torch_trainer import TorchTrainer
+
     caught: list[Any] = []
-    monkeypatch.setattr(clients.site_policy, "check", caught.append)
+    monkeypatch.setattr(TorchTrainer, "check_rows", lambda trainer: caught.append(trainer))
     grid = InProcessGrid(app, [{"partition-id": 1}])
     fields = ORDER | TERMS | {"batch-size": 2000, "noise": 100.0, "epsilon": 0.0}
     grid.send_and_receive(
@@ -351,7 +353,7 @@ def test_noise_is_as_large_as_ordered_and_nobodys_seed() -> None:
 
 
 class NoRows(Rows):
-    row_sum = property()  # type: ignore[assignment]  # hasattr says that there is none
+    check_rows = Trainer.check_rows
 
 
 def normed() -> Any:

@@ -109,6 +109,7 @@ def in_process(settings: dict[str, Any]) -> dict[str, float]:
     from amsfl import data
     from amsfl.flower import InProcessGrid, Shard, jax_client, serve
     from amsfl.flower.jax_trainer import NAME, program
+    from amsfl.portable import network
 
     digits = data.load("digits")
     parts = data.partition("dirichlet:0.5", digits.y, 3, 0)
@@ -120,7 +121,7 @@ def in_process(settings: dict[str, Any]) -> dict[str, float]:
 
     def score(number: int, arrays: Any) -> MetricRecord:
         x, y = digits.evals["holdout"]
-        logits = np.asarray(softmax.logits(arrays[NAME].numpy(), x), np.float64)
+        logits = network.logits(softmax.layers, softmax.tensors(arrays[NAME].numpy()), x).astype(np.float64)
         top = logits.max(1, keepdims=True)
         likely = logits - top - np.log(np.exp(logits - top).sum(1, keepdims=True))
         loss, hits = -likely[np.arange(len(y)), y].mean(), (logits.argmax(1) == y).mean()

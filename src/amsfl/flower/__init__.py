@@ -30,26 +30,7 @@ _PLACES = {
     "torch_trainer": ("torch_arrays", "torch_client"),
     "trainer": ("GradientTrainer", "Measured", "Trainer"),
 }
-__all__ = [
-    "AMSFL",
-    "FedDyn",
-    "GradientTrainer",
-    "InProcessGrid",
-    "Measured",
-    "RoundGrid",
-    "Scaffold",
-    "Shard",
-    "Splits",
-    "Trainer",
-    "client_app",
-    "jax_client",
-    "merged",
-    "serve",
-    "server_app",
-    "site_policy_mod",
-    "torch_arrays",
-    "torch_client",
-]
+__all__ = [name for names in _PLACES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:

@@ -42,13 +42,12 @@ def difference(now: ArrayRecord, before: ArrayRecord) -> dict[str, Part]:
 
 def changed(arrays: ArrayRecord, change: dict[str, Any], factor: float) -> ArrayRecord:
     """arrays + factor * change, each in its own precision; arrays without a change as they are."""
-    moved = {}
-    for key, each in arrays.items():
-        if key in change:
-            x = each.numpy()
-            each = Array(np.asarray(x + factor * change[key], x.dtype))
-        moved[key] = each
-    return ArrayRecord(moved)
+
+    def moved(x: Part, way: Part) -> Array:
+        return Array(np.asarray(x + factor * way, x.dtype))
+
+    pairs = ((key, each, change.get(key)) for key, each in arrays.items())
+    return ArrayRecord({key: each if way is None else moved(each.numpy(), way) for key, each, way in pairs})
 
 
 def like(arrays: ArrayRecord, first: ArrayRecord) -> ArrayRecord:

@@ -7,6 +7,7 @@ holds to a site's policy by `ClientApp(mods=[site_policy_mod])`.
 
 import math
 import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -56,8 +57,14 @@ def client_app(make: Callable[[Context], Trainer]) -> ClientApp:
     @app.train()
     def train(message: Message, context: Context) -> Message:
         def answer(arrays: ArrayRecord, task: LocalTask) -> Message:
-            with site_policy.silent(task.private, UserError):
+            try:
                 return Message(work(arrays, task, context, make(context)), reply_to=message)
+            except Exception as error:
+                if isinstance(error, UserError) or not task.private:
+                    raise
+                traceback.print_exc()  # here, and not to the server: it may be of rows
+                why = "This site's work failed; why may tell of its rows, and is in its own log."
+                raise UserError(why) from None
 
         return obey(message, context, answer)
 
@@ -170,10 +177,10 @@ def work(arrays: ArrayRecord, task: LocalTask, context: Context, trainer: Traine
 
 
 def private_work(
-    trainer: Any, task: LocalTask, ledger: site_policy.SiteLedger, started: float
+    trainer: Trainer, task: LocalTask, ledger: site_policy.SiteLedger, started: float
 ) -> dict[str, float]:
     """Private steps, which tell nothing else: no reading, no loss, and seconds that are rounded."""
-    site_policy.check(trainer)
+    trainer.check_rows()
     private, anchor = RowPrivacy(task.order["clip"]), trainer.x
     task.steps, noise = ledger.spend(task.order, trainer.rows)
     for _ in task:

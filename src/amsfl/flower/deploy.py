@@ -115,13 +115,12 @@ PROJECT: dict[str, Any] = {
 }
 
 
-def deploy(settings: Mapping[str, Any], out: Path, run_config: Mapping[str, Any] | None = None) -> Summary:
+def deploy(settings: Mapping[str, Any], out: Path) -> Summary:
     """Deal a table, and train on it by the project that `write_project` leaves, in this process."""
     with tempfile.TemporaryDirectory(prefix="amsfl-") as home:
         where = Path(home) / "project"
         clients = write_project(where, settings)
-        run_app(where, clients, {**(run_config or {}), "out": str(out.resolve())})
-    summary = read_run(out).summary
+        summary = run_app(where, clients, {"out": str(out.resolve())})
     assert summary is not None  # else the run has failed, and said so
     return summary
 
@@ -132,8 +131,8 @@ def run_app(folder: Path, clients: int | None, run_config: Mapping[str, Any]) ->
     number = clients or config.get("clients") or config.get("num-supernodes")
     if not isinstance(number, int) or number < 1:
         raise UserError("How many clients the app wants is not in its run-config; say it: --clients 3.")
-    state = {"state-dir": f"{config['out']}/clients"} if config.get("out") else {}
+    out = Path(str(config["out"])).expanduser() if config.get("out") else None
+    state = {"state-dir": str(out / "clients")} if out else {}
     nodes = [{"partition-id": place, "num-partitions": number, **state} for place in range(number)]
     rehearse(folder, nodes, run_config)
-    out = Path(str(config["out"])).expanduser() if config.get("out") else None
     return read_run(out).summary if out is not None and holds_record(out) else None

@@ -1,6 +1,6 @@
 """A dress rehearsal: the real ClientApps and the real server in one process, with no Flower process at all.
 
-    grid = GrowingGrid(client_app, nodes=[{"partition-id": i} for i in range(3)])
+    grid = InProcessGrid(client_app, nodes=[{"partition-id": i} for i in range(3)])
     AMSFL().start(grid, initial_arrays, num_rounds=5)
 
 To try an app before it is deployed, and to test. Messages are worked off when the server looks for replies,
@@ -30,7 +30,7 @@ from amsfl.core import UserError
 from amsfl.flower import internals
 
 LIKE = "name the folder of a Flower app, one with [tool.flwr.app] in its pyproject.toml"
-PATIENCE = 3  # times that a server looks for nodes before there is one more
+PATIENCE = 3  # times that a server looks for nodes and asks none
 MOST_NODES = 64
 
 
@@ -40,6 +40,7 @@ class InProcessGrid:
 
     stamps = True  # replies say when they came (round_grid.py)
     poll = 0.001  # seconds between two looks for replies
+    grows = False  # whether a server that waits for more nodes than there are gets another one like the first
 
     def __init__(
         self, app: ClientApp, nodes: Sequence[dict[str, Any]], run_config: dict[str, Any] | None = None
@@ -52,7 +53,7 @@ class InProcessGrid:
             self.join(config)
         self.posted: dict[str, Message] = {}
         self.shown: set[str] = set()  # errors whose tracebacks were printed
-        self.numbers, self.answered, self.seconds = count(1), 0, 0.0
+        self.numbers, self.answered, self.seconds, self.looks = count(1), 0, 0.0, 0
 
     def join(self, config: Mapping[str, Any]) -> None:
         """One node more."""
@@ -60,9 +61,13 @@ class InProcessGrid:
         self.contexts[node] = Context(run, node, dict(config), RecordDict(), self.run_config)
 
     def get_node_ids(self) -> Iterable[int]:
+        self.looks += 1
+        if self.grows and self.looks > PATIENCE and len(self.contexts) < MOST_NODES:
+            self.join(next(iter(self.contexts.values())).node_config)
         return list(self.contexts)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
+        self.looks = 0
         posted = {f"message-{next(self.numbers)}": message for message in messages}
         for key, message in posted.items():
             message.metadata.__dict__["_message_id"] = key
@@ -96,22 +101,6 @@ class InProcessGrid:
         return self.pull_messages(self.push_messages(messages))
 
 
-class GrowingGrid(InProcessGrid):
-    """A server may wait for more nodes than there are: then there is another one like the first."""
-
-    looks = 0
-
-    def get_node_ids(self) -> Iterable[int]:
-        self.looks += 1
-        if self.looks > PATIENCE and len(self.contexts) < MOST_NODES:
-            self.join(next(iter(self.contexts.values())).node_config)
-        return super().get_node_ids()
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        self.looks = 0
-        return super().push_messages(messages)
-
-
 def rehearse(
     folder: Path,
     nodes: Sequence[dict[str, Any]],
@@ -128,7 +117,8 @@ def rehearse(
         server, client = (loaded(components[part]) for part in ("serverapp", "clientapp"))
         if not isinstance(server, ServerApp) or not isinstance(client, ClientApp):
             raise UserError(f"The app in {str(folder)!r} has no ServerApp and ClientApp; {LIKE}.")
-        grid = GrowingGrid(client, nodes, config)
+        grid = InProcessGrid(client, nodes, config)
+        grid.grows = True
         FLOWER_LOGGER.setLevel(WARNING)  # a dozen lines a round
         server(grid=grid, context=Context(1, 1, {}, RecordDict(), config))
     return grid

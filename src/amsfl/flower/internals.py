@@ -3,8 +3,6 @@
 Flower's internals change from one minor version to the next. `NAMES` lists each one that is used here and
 where it is; a test asks for every one of them, so that a new version either has them all or fails there.
 They are imported when first used: a client's process should import no more than it needs.
-
-The patches make short rounds short and keep a SuperNode from getting stuck.
 """
 
 from collections.abc import Callable
@@ -12,29 +10,23 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
-NAMES = {
-    "ErrorCode": "flwr.common.constant",
-    "Status": "flwr.common.constant",
-    "SubStatus": "flwr.common.constant",
-    "TaskType": "flwr.supercore.constant",
-    "TaskIdentity": "flwr.supercore.task_identity",
-    "flatten_dict": "flwr.common.config",
-    "parse_config_args": "flwr.common.config",
-    "install_from_fab": "flwr.cli.install",
-    "get_load_client_app_fn": "flwr.clientapp.utils",
-    "AcquireTaskRequest": "flwr.proto.runtime_pb2",
-    "HeartbeatSender": "flwr.supercore.heartbeat",
-    "make_task_heartbeat_fn_http": "flwr.supercore.heartbeat",
-    "RuntimeTokenHttpInterceptor": "flwr.supercore.interceptors",
-    "RuntimeVersionHttpInterceptor": "flwr.supercore.interceptors",
-    "SuperExecAuthHttpInterceptor": "flwr.supercore.interceptors",
-    "make_simple_http_retry_invoker": "flwr.supercore.retry",
-    "RuntimeHttpClient": "flwr.supercore.runtime",
-    "pull_task_input": "flwr.supernode.runtime.run_clientapp",
-    "push_message": "flwr.supernode.runtime.run_clientapp",
-    "push_task_output": "flwr.supernode.runtime.run_clientapp",
-    "flower_supernode": "flwr.supernode.cli.flower_supernode",
+HOMES = {
+    "flwr.cli.install": "install_from_fab",
+    "flwr.clientapp.utils": "get_load_client_app_fn",
+    "flwr.common.config": "flatten_dict parse_config_args",
+    "flwr.common.constant": "ErrorCode Status SubStatus",
+    "flwr.proto.runtime_pb2": "AcquireTaskRequest",
+    "flwr.supercore.constant": "TaskType",
+    "flwr.supercore.heartbeat": "HeartbeatSender make_task_heartbeat_fn_http",
+    "flwr.supercore.interceptors": "RuntimeTokenHttpInterceptor RuntimeVersionHttpInterceptor "
+    "SuperExecAuthHttpInterceptor",
+    "flwr.supercore.retry": "make_simple_http_retry_invoker",
+    "flwr.supercore.runtime": "RuntimeHttpClient",
+    "flwr.supercore.task_identity": "TaskIdentity",
+    "flwr.supernode.cli.flower_supernode": "flower_supernode",
+    "flwr.supernode.runtime.run_clientapp": "pull_task_input push_message push_task_output",
 }
+NAMES = {name: home for home, names in HOMES.items() for name in names.split()}
 SUPERNODE_LOOP = "flwr.supernode.start_client_internal"
 GRID = "flwr.superlink.grid.http_grid"
 PATCHED = {
@@ -55,25 +47,20 @@ def __getattr__(name: str) -> Any:
 
 def pairs(text: str) -> dict[str, Any]:
     """`key=value` pairs as Flower's --run-config and --node-config take them."""
-    parse = getattr(import_module(NAMES["parse_config_args"]), "parse_config_args")  # noqa: B009
-    return dict(parse([text])) if text else {}
+    return dict(__getattr__("parse_config_args")([text])) if text else {}
 
 
-def retry_soon(module: Any) -> None:
+def retry_soon(name: str) -> None:
     """Let a module of Flower's that fetches messages ask again soon for a part that is still on its way.
 
     Flower announces a message first and sends its parts after that. Whoever looks in between sleeps a second,
     then two, then four, which was most of a short round.
     """
+    module: Any = import_module(name)
     fetch = module.pull_objects
     fetch = fetch.func if isinstance(fetch, partial) else fetch
     how = {"initial_backoff": FIRST_RETRY, "backoff_cap": LONGEST_RETRY, "max_tries_per_object": RETRIES}
     module.pull_objects = partial(fetch, **how)
-
-
-def patch_grid() -> None:
-    """The server's side of `retry_soon`."""
-    retry_soon(import_module(GRID))
 
 
 def patch_supernode(sleep: Callable[[float], None], deliver: Callable[..., None]) -> None:
@@ -82,7 +69,7 @@ def patch_supernode(sleep: Callable[[float], None], deliver: Callable[..., None]
     `deliver` gets Flower's own function as `push` and is called with its arguments.
     """
     loop: Any = import_module(SUPERNODE_LOOP)
-    retry_soon(loop)
+    retry_soon(SUPERNODE_LOOP)
     loop.time = type("Clock", (), {"sleep": staticmethod(sleep)})
     loop._push_messages = partial(deliver, loop._push_messages)
 
@@ -94,7 +81,7 @@ def store_reply(message: Any, state: Any, objects: Any) -> None:
 
 def waiting_runs(state: Any) -> set[int]:
     """Runs with a task that no worker has asked for yet."""
-    status, kind = (getattr(import_module(NAMES[name]), name) for name in ("Status", "TaskType"))
+    status, kind = __getattr__("Status"), __getattr__("TaskType")
     tasks = state.get_tasks(statuses=[status.PENDING])
     return {task.run_id for task in tasks if task.type == kind.CLIENT_APP}
 

@@ -78,10 +78,9 @@ class JaxTrainer(GradientTrainer):
         return float(sums[0]), float(sums[1])
 
     def check_rows(self) -> None:
-        """Layers of ours treat every row by itself; what is compiled is compiled before anything is spent."""
+        """Layers of ours treat every row by itself."""
 
     def row_sum(self, x: Any, places: Any, present: Any, private: RowPrivacy) -> Any:
-        """See site_policy.py."""
         size, summed = room(self.batch, self.rows), self.program.row_sum(private)
         total = np.zeros_like(x)
         for begin in range(0, len(places), size):
@@ -136,8 +135,8 @@ class Program:
         self.tensors: Callable[[FlatVector], dict[str, Vector]] = lambda x: models.tensors(
             job.model, job.unravel(jax.numpy.asarray(x))
         )  # by layers' names
-        self.row_sum, self.logits = cache(row_sum), jax.jit(outputs)
         self.grad, self.held_back = jax.jit(jax.value_and_grad(loss)), jax.jit(held_back)
+        self.row_sum = cache(row_sum)
 
 
 program = cache(Program)

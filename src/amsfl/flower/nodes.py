@@ -163,11 +163,8 @@ class Nodes:
     def dump(self) -> Json:
         """All of it as JSON."""
         sizes = {"medians": self.medians, "largest": self.largest}
-        return {
-            "each": [vars(each) for each in self.each.values()],
-            "known": self.known.dump(),
-            "sizes": sizes,
-        }
+        each = [vars(each) for each in self.each.values()]
+        return {"each": each, "known": self.known.dump(), "sizes": sizes}
 
     def load(self, held: Json) -> None:
         self.known = PlannerMemory.load(held["known"])

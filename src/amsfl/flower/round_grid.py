@@ -56,16 +56,16 @@ class RoundGrid:
         late: Literal["use", "drop"] | None = None,
         poll: float | None = None,
     ):
-        if (buffer or end) is not None and (quorum or deadline) is not None:
-            raise UserError(
-                "A buffer or an end of your own goes without quorum and deadline: leave them out."
-            )
+        if sum(each is not None for each in (buffer, end, quorum or deadline)) > 1:
+            raise UserError("A buffer or an end of your own goes alone: leave quorum and deadline out.")
+        if buffer is not None:
+            end = clock.round_end(f"buffer:{buffer}")
         if late not in (None, "use", "drop"):
             raise UserError(f"late is {late!r}; it may be 'use' or 'drop'.")
         usual = "drop" if end is not None and end.late == "drop" else "use"
         self.grid, self.late, self.poll = grid, late or usual, poll or float(getattr(grid, "poll", 0.1))
         self.weight = clock.staleness("sqrt") if end is None else end.weight  # of late work, by its age
-        self.quorum, self.deadline, self.buffer, self.end = quorum, deadline, buffer, end
+        self.quorum, self.deadline, self.end = quorum, deadline, end
         self.open: dict[str, tuple[int, str, float]] = {}  # messages: to whom, train or evaluate, when sent
         self.pushed: dict[str, float] = {}  # when orders left whose replies are handed on or wait
         self.waiting: list[Message] = []  # replies that came while something else was waited for
@@ -74,7 +74,7 @@ class RoundGrid:
         self.predicted: float | None = None  # seconds of the slowest node, where the strategy plans
         self._connected, self._looked = set[int](), -float("inf")
         if type(grid).__module__.startswith("flwr."):
-            internals.patch_grid()
+            internals.retry_soon(internals.GRID)
 
     @property
     def busy(self) -> set[int]:
@@ -84,14 +84,12 @@ class RoundGrid:
     @property
     def overlaps(self) -> bool:
         """Whether nodes start again without waiting for the others."""
-        return self.buffer is not None or (self.end is not None and self.end.overlap)
+        return self.end is not None and self.end.overlap
 
     def _round_end(self, asked: int) -> RoundEnd:
         """What ends a round in which so many nodes were asked."""
         if self.end is not None:
             return self.end
-        if self.buffer is not None:
-            return clock.round_end(f"buffer:{self.buffer}")
         share = self.quorum is not None and self.quorum < 1
         kind = "all" if self.quorum is None else f"quorum:{self.quorum:g}"
         end = clock.round_end(kind, max(asked, 1) if share else None)

@@ -41,20 +41,19 @@ class Rounds(Strategy):
     """A Strategy around another one, whose rounds are on record; what a round is, the heir says."""
 
     lr: float
+    seconds: float | None
+    out: str | Path | None
+    resume: bool
+    force: bool
+    stop: Callable[[RoundRecord], bool]
+    model: ArrayRecord | None
     grid: RoundGrid  # that the rounds go through
+    # what the next round needs besides the arrays that it goes on from and what is known of nodes
+    kept_arrays: tuple[str, ...]
+    kept_numbers: tuple[str, ...]
 
-    def __init__(
-        self,
-        strategy: Strategy,
-        nodes: Nodes,
-        seconds: float | None,
-        out: str | Path | None,
-        resume: bool,
-        force: bool,
-        stop: Callable[[RoundRecord], bool],
-    ):
-        self.strategy, self.nodes, self.seconds = strategy, nodes, seconds
-        self.out, self.resume, self.force, self.stop = out, resume, force, stop
+    def __init__(self, strategy: Strategy, nodes: Nodes):
+        self.strategy, self.nodes = strategy, nodes
         self.config: ServeConfig | None = None  # on record; None: what is known here
         self.network: Network = own_network
         self.writer: RunWriter | None = None  # of the record, with us as its only writer
@@ -73,14 +72,6 @@ class Rounds(Strategy):
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         return self.strategy.aggregate_evaluate(server_round, replies)
-
-    def kept(self, following: ArrayRecord) -> tuple[dict[str, ArrayRecord | None], Json]:
-        """All that the next round needs besides the arrays that it goes on from."""
-        raise NotImplementedError
-
-    def restore(self, arrays: dict[str, ArrayRecord], state: Json, following: ArrayRecord) -> None:
-        """Back to where a round ended: what `kept` gave, and the arrays to go on from."""
-        raise NotImplementedError
 
     def ended_by(self, grid: Grid) -> RoundGrid:
         """The RoundGrid that ends the rounds; one that waits for all, if it was given another Grid."""
@@ -107,24 +98,31 @@ class Rounds(Strategy):
         began, result, self.num_rounds = time.monotonic(), Result(), num_rounds
         arrays, first = self._opened(initial_arrays)
         result.arrays = arrays
+        held = {
+            "holdout": result.evaluate_metrics_serverapp,
+            "clients": result.evaluate_metrics_clientapp,
+            "training": result.train_metrics_clientapp,
+        }
+        score = evaluate_fn or (lambda number, arrays: None)
         try:
-            if evaluate_fn and first == 1:
-                _keep(result.evaluate_metrics_serverapp, 0, evaluate_fn(0, arrays))
+            if first == 1 and (at_first := score(0, arrays)) is not None:
+                held["holdout"][0] = at_first
             for number in range(first, num_rounds + 1):
                 log(INFO, "[ROUND %s/%s]", number, num_rounds)
                 orders = self.configure_train(number, arrays, train_config, grid)
                 replies = grid.send_and_receive(orders, timeout=timeout)
                 fresh, metrics = self.aggregate_train(number, replies)
                 result.arrays = arrays = arrays if fresh is None else fresh
-                _keep(result.train_metrics_clientapp, number, metrics)
                 questions = self.configure_evaluate(number, arrays, evaluate_config, grid)
                 answers = grid.send_and_receive(questions, timeout=timeout)
                 scores = self.aggregate_evaluate(number, answers)
-                _keep(result.evaluate_metrics_clientapp, number, scores)
-                own = evaluate_fn(number, arrays) if evaluate_fn else None
-                _keep(result.evaluate_metrics_serverapp, number, own)
-                splits = {"holdout": own, "clients": scores, "training": metrics}
-                if self._closed(number, arrays, {name: dict(part) for name, part in splits.items() if part}):
+                splits = {"holdout": score(number, arrays), "clients": scores, "training": metrics}
+                for split, part in splits.items():
+                    if part is not None:
+                        held[split][number] = part
+                said = {split: dict(part) for split, part in splits.items() if part}
+                log(INFO, "\t%s", said)
+                if self._closed(number, arrays, said):
                     break
             self._end(arrays)
         finally:
@@ -142,7 +140,12 @@ class Rounds(Strategy):
             return arrays, 1
         where = Path(self.out).expanduser()
         if not self.resume:
-            self.writer = create(where, manifest(config, arrays), self.force)
+            made: Json = {"parameters": sum(part.numpy().size for part in arrays.values())}
+            made["arrays"] = sorted(arrays)
+            methods = {config.method: {"name": config.method, "title": config.method, "note": ""}}
+            about = {"data": {"name": config.data, "synthetic": False, "note": ""}}  # whose, clients know
+            manifest = Manifest("flower", config.model_dump(), methods, made, about=about)
+            self.writer = create(where, manifest, self.force)
             return arrays, 1
         self.writer = reopen(where, "flower")
         point = self.writer.last_checkpoint()
@@ -160,7 +163,10 @@ class Rounds(Strategy):
         host, following = point.host["flower"], kept.pop("next")
         if "best-model" in kept:
             self.best_round = host["best"] | {"arrays": kept.pop("best-model")}
-        self.restore(kept, host["state"], following)
+        for name, value in (kept | host["state"]["own"]).items():
+            setattr(self, name, value)
+        self.model = following if host["state"]["stays"] else self.model
+        self.nodes.load(host["state"]["nodes"])
         return following
 
     def _closed(self, number: int, arrays: ArrayRecord, metrics: Json) -> bool:
@@ -173,10 +179,12 @@ class Rounds(Strategy):
             self.best_round = {"round": number, "score": value, "arrays": arrays}
         if self.writer is not None:
             self.writer.append(record)
-            kept, state = self.kept(arrays)
+            kept = {name: getattr(self, name) for name in self.kept_arrays}
             kept |= {"next": arrays, "best-model": self.best_round.get("arrays")}
             parts = ((kind, *each) for kind, some in kept.items() for each in (some or {}).items())
             flat = {f"{kind}{SEPARATOR}{key}": part.numpy() for kind, key, part in parts}
+            state: Json = {"own": {name: getattr(self, name) for name in self.kept_numbers}}
+            state |= {"nodes": self.nodes.dump(), "stays": arrays is self.model}
             best = {key: part for key, part in self.best_round.items() if key != "arrays"}
             self.writer.checkpoint(Checkpoint(number, flat, {"flower": {"state": state, "best": best}}))
         self.failures = 0 if record.cohort else self.failures + 1
@@ -192,9 +200,11 @@ class Rounds(Strategy):
         seconds = {"sum": sum(entry["seconds"]), "makespan": entry["took"]}
         self.totals = {clock: self.totals[clock] + part for clock, part in seconds.items()}
         self.epsilon |= {str(node): spent for node, spent in entry["epsilon"].items()}
-        refused = [{"client": order.get(node), "reason": why} for node, why in entry["refused"].items()]
-        kept = {key: entry[key] for key in ("verdict", "passes", "held_loss", "notes") if key in entry}
-        plan = {"refused": refused, "client_seconds": entry["seconds"], "step_seconds": entry["step_seconds"]}
+        some = "verdict", "passes", "held_loss", "notes", "step_seconds"
+        plan = {key: entry[key] for key in some if key in entry} | {"client_seconds": entry["seconds"]}
+        plan["refused"] = [
+            {"client": order.get(node), "reason": why} for node, why in entry["refused"].items()
+        ]
         plan["asked"] = [order[node] for node in entry["steps"]]
         return RoundRecord(
             number,
@@ -207,7 +217,7 @@ class Rounds(Strategy):
             entry["lr"],
             float(entry["up"]),
             float(entry["down"]),
-            plan=kept | plan,
+            plan=plan,
             wall={"seconds": self.elapsed - before, "elapsed": self.elapsed},
             mix=entry["mix"],
             staleness=entry["age"],
@@ -237,19 +247,17 @@ class Rounds(Strategy):
 
     def _summary(self, config: ServeConfig, names: list[str]) -> Summary:
         """summary.json, as a simulated run's."""
-        rounds, best, last, steps = self.rounds, self.best_round, Json(), dict.fromkeys(names, 0)
+        rounds, best, last = self.rounds, self.best_round, Json()
         for record in rounds:
             last = last | record.metrics  # not every split is scored in every round
-            for who, count in zip(record.cohort, record.steps, strict=True):
-                steps[names[who]] += count
         scores = deciding_split(last)
         score = shown_score(config.score, scores)
         by, larger = judged_by(scores, score)
         met = (each for each in rounds if score and score.met(deciding_split(each.metrics), config.target))
         reached = next(met, None)
-        seconds = rounds[-1].seconds if rounds else {"sum": 0.0, "makespan": 0.0}
         sign = 1 if larger else -1
         chosen = best and {"round": best["round"], "score": sign * best["score"], "by": by}
+        steps = {name: node.done for name, node in zip(names, self.nodes.each.values(), strict=True)}
         total = sum(steps.values())
         return Summary(
             method=config.method,
@@ -264,8 +272,8 @@ class Rounds(Strategy):
             metrics=last,
             local_accuracy=None,
             clock="makespan",
-            virtual_seconds=seconds["makespan"],
-            virtual_seconds_by_clock=seconds,
+            virtual_seconds=self.totals["makespan"],
+            virtual_seconds_by_clock=self.totals,
             target=config.target,
             seconds_to_target=reached.wall["elapsed"] if reached else None,
             rounds_to_target=reached.round if reached else None,
@@ -280,24 +288,9 @@ class Rounds(Strategy):
         )
 
 
-def _keep(held: dict[int, MetricRecord], number: int, metrics: MetricRecord | None) -> None:
-    if metrics is not None:
-        held[number] = metrics
-        if metrics:
-            log(INFO, "\t%s", dict(metrics))
-
-
 def own_network(arrays: ArrayRecord) -> PortableModel:
     """Of clients' own code: a state_dict, the arrays by their own names."""
     return PortableModel((), {key: each.numpy() for key, each in arrays.items()}, (), ())
-
-
-def manifest(config: ServeConfig, arrays: ArrayRecord) -> Manifest:
-    """record.json of a run on real clients: whose data it is from, only they know."""
-    made = {"parameters": sum(each.numpy().size for each in arrays.values()), "arrays": sorted(arrays)}
-    about = {"data": {"name": config.data, "synthetic": False, "note": ""}}
-    methods = {config.method: {"name": config.method, "title": config.method, "note": ""}}
-    return Manifest("flower", config.model_dump(), methods, made, about=about)
 
 
 def deciding_split(metrics: Json) -> Json:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from flwr.app import Array, ArrayRecord, ConfigRecord, Context
+from flwr.app import ArrayRecord, ConfigRecord, Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import Result, Strategy
@@ -17,6 +17,7 @@ from amsfl.flower.corrections import FedDyn, Scaffold
 from amsfl.flower.round_grid import RoundGrid
 from amsfl.flower.rounds import EvaluateFn, Network, deciding_split, own_network
 from amsfl.flower.strategy import AMSFL
+from amsfl.methods.amsfl import Amsfl
 from amsfl.record import RoundRecord, read_manifest
 from amsfl.settings.definitions import ServeConfig
 from amsfl.settings.parse import merge_settings, serve_config
@@ -126,16 +127,19 @@ def made(config: ServeConfig, strategy: Strategy | None = None) -> AMSFL:
     own = {key: options.pop(option, usual) for key, (option, usual) in takes.items()}
     inside = kind(**sampled(config), **own)
     if name == "amsfl":
-        return AMSFL(inside, **common)
-    balance = 1.0 if name == "fednova" else 0.0
-    plain = AMSFL(inside, **common | PLAIN, steps=config.steps, balance=balance)
+        usual = dict(Amsfl.facts.private_options) if is_private(config) else {}
+        own = {key: options.pop(key) for key in ("momentum", "balance", "judge") if key in options}
+        planner = AMSFL(inside, **common | usual | own)
+    else:
+        balance = float(name == "fednova")
+        planner = AMSFL(inside, **common, **PLAIN, balance=balance, steps=config.steps)
     if name == "scaffold":
-        plain = Scaffold(plain)
+        planner = Scaffold(planner)
     if name == "feddyn":
-        plain = FedDyn(plain, options.pop("alpha", 0.1))
+        planner = FedDyn(planner, options.pop("alpha", 0.1))
     if options:
         raise UserError(f"{name} has no option {next(iter(options))!r} on real clients.")
-    return plain
+    return planner
 
 
 def check_method(config: ServeConfig) -> None:
@@ -181,6 +185,10 @@ def ends(config: ServeConfig) -> clock.RoundEnd:
     return end
 
 
+def is_private(config: ServeConfig) -> bool:
+    return config.privacy == "record" or (config.privacy == "auto" and config.epsilon is not None)
+
+
 def sent(config: ServeConfig, planner: AMSFL) -> dict[str, Any]:
     """What every order says besides steps and rate."""
     own: dict[str, Any] = {"seed": config.seed}
@@ -188,7 +196,7 @@ def sent(config: ServeConfig, planner: AMSFL) -> dict[str, Any]:
         raise UserError(
             "Whole clients: give strategy=DifferentialPrivacyServerSideFixedClipping(FedAvg(), ...)."
         )
-    if config.privacy == "none" or (config.privacy == "auto" and config.epsilon is None):
+    if not is_private(config):
         return own | ({"held-back": config.held_back} if planner.judging else {})
     planner.private_steps = (config.rounds or 50) * config.steps
     private = {"privacy": "record", "clip": config.clip, "delta": config.delta, "noise": config.noise or 0.0}
@@ -205,8 +213,6 @@ def first_arrays(start: Any) -> ArrayRecord:
         from amsfl.flower.torch_trainer import torch_arrays
 
         return torch_arrays(first)
-    if isinstance(first, Mapping):
-        return ArrayRecord({str(key): Array(part) for key, part in first.items()})
     from amsfl.flower.jax_trainer import one_array
 
     return one_array(first)

@@ -7,15 +7,6 @@ A private step is that of engines/private_gradients.py, with the system's own ra
 
     g = (sum_{i in batch} grad_i min(1, clip/||grad_i||) + noise clip z) / b,   z standard normal,  b = q rows
 
-A trainer that can take it has more than others:
-
-    x                           the flat model, which is set after every step
-    check_rows()                a UserError where a row has no gradient of its own
-    row_sum(x, places, present, private)
-                                the sum of the gradients at x of those rows that are present, each cut as
-                                `private` says. `places` are always as many: how long it takes does not tell
-                                how many rows are in a minibatch.
-
 The server orders; the site counts for itself, by the chance and the noise that it really has. It takes no
 step beyond the epsilon of the run's first order, and epsilon_run and epsilon of its policy (docs/privacy.md).
 An entry is of a Flower run, whose id the server does not choose, and of the server's own name for the run,
@@ -29,7 +20,6 @@ import math
 import os
 import time
 import tomllib
-import traceback
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -84,8 +74,7 @@ class SitePolicy(NamedTuple):
         """A UserError where the order or its model lies outside."""
         mechanism = order["privacy"] or NONE
         if self.mechanisms is not None and mechanism not in self.mechanisms:
-            text = f"the privacy mechanism {mechanism!r} is not one that it accepts."
-            raise UserError(f"This site's policy: {text}")
+            raise outside(f"the privacy mechanism {mechanism!r} is not one that it accepts")
         if mechanism == NONE and self.private:
             raise UserError(PRIVATE)
         bounds: dict[str, tuple[float, float]] = {
@@ -104,22 +93,23 @@ class SitePolicy(NamedTuple):
         zeros = {"noise": self.least_noise, "epsilon": math.inf}  # what they stand for: found here; no bound
         for name, (low, high) in bounds.items():
             if not low <= (order[name] or zeros.get(name, 0)) <= high:
-                text = f"{name} is from {low:g} to {high:g}, not {order[name]!r}."
-                raise UserError(f"This site's policy: {text}")
+                raise outside(f"{name} is from {low:g} to {high:g}, not {order[name]!r}")
         numbers = {name: part.numpy() for name, part in arrays.items()}
         numbers |= {} if correction is None else {"correction": correction}
         for name, part in numbers.items():
             if part.dtype.kind == "f" and not np.isfinite(part).all():
-                raise UserError(f"This site's policy: {name[:60]!r} of an order is not finite.")
+                raise outside(f"{name[:60]!r} of an order is not finite")
 
     def check_size(self, message: Message) -> None:
         """A UserError where a reply is too large to leave."""
         records = message.content.array_records.values() if message.has_content() else ()
         size = sum(len(part.data) for record in records for part in record.values())
         if size > self.most_megabytes * 1e6:
-            raise UserError(
-                f"This site's policy: a reply has {self.most_megabytes:g} MB at most, not {size / 1e6:g}."
-            )
+            raise outside(f"a reply has {self.most_megabytes:g} MB at most, not {size / 1e6:g}")
+
+
+def outside(why: str) -> UserError:
+    return UserError(f"This site's policy: {why}.")
 
 
 def read_policy(path: Path) -> SitePolicy:
@@ -209,32 +199,6 @@ def pad(places: Any, size: int) -> tuple[Any, Any]:
 def coarse(seconds: float) -> float:
     """Seconds rounded up to one of four marks between powers of two: finer ones would tell of single rows."""
     return float(2.0 ** (np.ceil(4 * np.log2(max(seconds, 1e-3))) / 4))
-
-
-def check(trainer: Any) -> None:
-    """Whether this client can keep its rows private; a UserError says why not."""
-    if not hasattr(trainer, "row_sum"):
-        raise UserError(
-            f"A {type(trainer).__name__} has no gradients row by row; use torch_client or jax_client."
-        )
-    trainer.check_rows()
-
-
-@contextmanager
-def silent(private: bool, *passed: type[Exception]) -> Iterator[None]:
-    """Errors travel to the server with what they say; under privacy that stays here: it may be of rows.
-
-    Those of the kinds in `passed` are sentences of ours, and travel.
-    """
-    try:
-        yield
-    except passed:
-        raise
-    except Exception:
-        if not private:
-            raise
-        traceback.print_exc()
-        raise UserError("This site's work failed; why may tell of its rows, and is in its own log.") from None
 
 
 class LedgerEntry(NamedTuple):

@@ -38,8 +38,6 @@ from amsfl.flower.site_policy import SPENT
 from amsfl.record import RoundRecord
 
 KEPT = 20  # rounds whose late replies can still be used
-KEPT_ARRAYS = ("model", "before", "anchor", "best", "first", "step")
-KEPT_NUMBERS = ("round", "moves", "scale", "overhead", "elapsed", "totals", "epsilon", "run")
 SAID = ("train-seconds", "local-steps", "fading", "held-loss", "output-spread", "epsilon")  # to us
 MOST_METRICS = 1_000  # numbers of a reply besides its arrays
 SECAGG = (  # tried with 1.41 and 1.42: Flower's own FedAvg ends there with no arrays at all
@@ -75,10 +73,6 @@ class Taken(NamedTuple):
         return self.message.metadata.src_node_id
 
     @property
-    def arrays_key(self) -> str:
-        return next(iter(self.message.content.array_records))
-
-    @property
     def metrics(self) -> MetricRecord:
         return next(iter(self.message.content.metric_records.values()))
 
@@ -111,6 +105,9 @@ class AMSFL(Rounds):
         settings: FedAvg's.
     """
 
+    kept_arrays = ("model", "before", "anchor", "best", "first", "step")
+    kept_numbers = ("round", "moves", "age", "scale", "overhead", "elapsed", "totals", "epsilon", "run")
+
     def __init__(
         self,
         strategy: Strategy | None = None,
@@ -136,7 +133,8 @@ class AMSFL(Rounds):
         chosen = planning.policy(policy) if isinstance(policy, str) else policy
         inside, nodes = FedAvg(**settings) if strategy is None else strategy, Nodes(chosen, batch_size, limit)
         private = check_composes(inside, momentum)
-        super().__init__(inside, nodes, seconds, out, resume, force, stop)
+        super().__init__(inside, nodes)
+        self.seconds, self.out, self.resume, self.force, self.stop = seconds, out, resume, force, stop
         self.lr, self.steps, self.momentum, self.balance = lr, steps, momentum, balance
         self.cooling, self.judging, self.read = cooling, judge, not private
         # x, the x before, what is sent, ...
@@ -144,6 +142,7 @@ class AMSFL(Rounds):
         self.step: ArrayRecord | None = None  # how the anchor moved last
         self.round = self.moves = 0  # rounds sent; moves since the start, or since it went back
         self.scale, self.overhead, self.longest = 1.0, 0.0, 0.0
+        self.age = 0.0  # of the last round's work on average: late work is a momentum itself
         self.sent: dict[str, Sent] = {}
         self.run = uuid.uuid4().hex[:16]  # its name: the same when a killed server goes on
         self.private_steps = 0  # of a node in a run
@@ -240,8 +239,8 @@ class AMSFL(Rounds):
             self.before, self.model = self.model, arrays
             self.moves += self.before is not None
         old, self.anchor = self.anchor, arrays
-        m = min(self.moves / (self.moves + NUMBERS.delay), self.momentum) if self.before is not None else 0.0
-        if m > 0:
+        m = min(self.moves / (self.moves + NUMBERS.delay), 1 - (1 - self.momentum) * (1 + self.age))
+        if m > 0 and self.before is not None:
             self.anchor = changed(arrays, difference(arrays, self.before), m)
         if old is not None and self.read:
             self.step = ArrayRecord({key: Array(part) for key, part in difference(self.anchor, old).items()})
@@ -297,13 +296,16 @@ class AMSFL(Rounds):
         """What replies say of their steps and of the anchor, one array a field."""
         step = {} if self.step is None else {key: each.numpy() for key, each in self.step.items()}
         ways = [sum(float(np.vdot(each.change[key], part)) for key, part in step.items()) for each in taken]
-        kept = [math.exp(-each.said.get("fading", math.nan) * each.steps * each.sent.lr) for each in taken]
-        losses = [each.said.get("held-loss", math.nan) for each in taken]
-        spreads = [each.said.get("output-spread", math.nan) for each in taken]
+        squares = [norm(each.change) ** 2 for each in taken]
+
+        def said(name: str) -> Any:
+            return np.array([each.said.get(name, math.nan) for each in taken])
+
+        kept = np.exp(-said("fading") * np.array([each.steps * each.sent.lr for each in taken]))
         nothing, one = np.zeros(len(taken)), np.ones(len(taken))
-        further = {"held_loss": np.array(losses), "spread": np.array(spreads), "delta_dir": np.array(ways)}
-        squares = np.array([norm(each.change) ** 2 for each in taken])
-        return Reading(nothing, one, np.array(kept) - 1, nothing, delta_sq=squares, **further)
+        held = {"held_loss": said("held-loss"), "spread": said("output-spread")}
+        moved = {"delta_sq": np.array(squares), "delta_dir": np.array(ways)}
+        return Reading(nothing, one, kept - 1, nothing, **held, **moved)
 
     def _prepare(self, taken: Sequence[Taken]) -> None:
         """Replies as the strategy inside averages them: changes of unequal steps shortened, late ones from
@@ -322,13 +324,15 @@ class AMSFL(Rounds):
             age = self.round - each.sent.round
             factor = level / power * (self.grid.weight(age) if age else 1.0)
             if factor != 1 or age:
-                came = each.message.content[each.arrays_key]
+                name, came = next(iter(each.message.content.array_records.items()))
                 begun = {key: self.anchor[key] if key in each.change else part for key, part in came.items()}  # type: ignore[index]
-                each.message.content[each.arrays_key] = changed(ArrayRecord(begun), each.change, factor)
+                each.message.content[name] = changed(ArrayRecord(begun), each.change, factor)
         now = self.sent[str(self.round)]
-        weights = [self.grid.weight(self.round - each.sent.round) for each in taken]
+        ages = [self.round - each.sent.round for each in taken]
+        weights = [self.grid.weight(age) for age in ages]
         arrived = max((each.sent.at + each.seconds for each in taken), default=self.grid.now())
         everybody = {each.node for each in taken} >= now.steps.keys()
+        self.age = float(np.mean(ages)) if ages else self.age
         self.log[-1] |= {
             "took": max((arrived if everybody else self.grid.now()) - now.at, 0.0),
             "mix": [float(part) for part in rows / rows.sum() * np.array(weights)] if taken else [],
@@ -336,7 +340,7 @@ class AMSFL(Rounds):
             "done": [each.steps for each in taken],
             "seconds": [each.seconds for each in taken],
             "step_seconds": [self.nodes.each[each.node].step_seconds for each in taken],
-            "age": [self.round - each.sent.round for each in taken],
+            "age": ages,
             "epsilon": {each.node: each.said["epsilon"] for each in taken if "epsilon" in each.said},
         }
 
@@ -383,17 +387,6 @@ class AMSFL(Rounds):
         plan = f"{self.steps} steps" if self.steps else "planned steps"
         log(INFO, "\t├──> AMSFL: lr %g, %s, momentum %g", self.lr, plan, self.momentum)
         self.strategy.summary()
-
-    def kept(self, following: ArrayRecord) -> tuple[dict[str, ArrayRecord | None], Json]:
-        state: Json = {"own": {name: getattr(self, name) for name in KEPT_NUMBERS}}
-        state |= {"nodes": self.nodes.dump(), "stays": following is self.model}
-        return {name: getattr(self, name) for name in KEPT_ARRAYS}, state
-
-    def restore(self, arrays: dict[str, ArrayRecord], state: Json, following: ArrayRecord) -> None:
-        for name, value in (arrays | state["own"]).items():
-            setattr(self, name, value)
-        self.model = following if state["stays"] else self.model
-        self.nodes.load(state["nodes"])
 
 
 def read(message: Message, sent: Sent, weight_key: str, seconds: float) -> Taken | str:

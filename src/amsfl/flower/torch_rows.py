@@ -19,17 +19,6 @@ from amsfl.privacy import private_step
 AT_ONCE = 2**26  # numbers of rows' gradients that are kept at a time
 
 
-class LossModule(torch.nn.Module):
-    """A batch's loss as a module's output: so that parameters can be given, whatever `of` does with it."""
-
-    def __init__(self, inner: Any, of: Callable[[Any], Any]):
-        super().__init__()
-        self.inner, self.of = inner, of
-
-    def forward(self, batch: Any) -> Any:
-        return self.of(batch)
-
-
 def check_model(module: Any) -> None:
     """A row must have a gradient of its own."""
     for part in module.modules():
@@ -103,7 +92,8 @@ def private_sum(
     `draw(places)` collates rows to a batch on the device; a row whose gradient is no number counts nothing.
     """
     trained = {name: p.detach() for name, p in module.named_parameters() if p.requires_grad}
-    whole = LossModule(module, loss_of)
+    whole: Any = torch.nn.Module()  # whose output is a batch's loss: so that parameters can be given
+    whole.inner, whole.forward = module, loss_of
     numbers = sum(part.numel() for part in trained.values())
     total = np.zeros(numbers, np.float32)
 
@@ -165,12 +155,6 @@ def scores(outputs: Any, targets: Any) -> dict[str, float]:
     if outputs.numel() != targets.numel() or not ((targets == 0) | (targets == 1)).all():
         return {"accuracy": math.nan}
     return {"accuracy": float(((outputs.reshape(targets.shape) > 0) == (targets > 0)).float().mean())}
-
-
-def add(sums: dict[str, float], means: Mapping[str, float], size: int) -> None:
-    """Means of so many rows, to sums."""
-    for name, value in means.items():
-        sums[name] = sums.get(name, 0.0) + size * float(value)
 
 
 def split(batch: Any) -> tuple[list[Any], Any]:

@@ -54,14 +54,8 @@ def torch_client(
         The app that a pyproject.toml names as `clientapp`.
     """
     _functions(model=model, loader=loader, test_loader=test_loader, optimizer=optimizer, train=train)
-    how: dict[str, Any] = {
-        "loss": loss,
-        "batch_loss": batch_loss,
-        "optimizer": optimizer,
-        "test_loader": test_loader,
-    }
-    how |= {"metrics": metrics, "rows": rows, "own_loop": train}
-    return client_app(lambda context: TorchTrainer(context, model, device, loader=loader(context), **how))
+    given = model, loader, test_loader, loss, batch_loss, optimizer, metrics, rows, device, train
+    return client_app(lambda context: TorchTrainer(context, *given))
 
 
 def torch_arrays(module: Any) -> ArrayRecord:
@@ -92,33 +86,33 @@ def _numpy(part: Any) -> Any:
 class TorchTrainer(Trainer):
     """A user's module, how it travels, and batches to step by."""
 
-    loss: Loss | None
-    batch_loss: Loss | None
-    optimizer: Callable[[Any, float], Any] | None
-    test_loader: Callable[[Context], Any] | None
-    metrics: Callable[[Any, Any], Mapping[str, float]] | None
-    own_loop: Callable[[Any, Any, LocalTask], Any] | None
-
     def __init__(
         self,
         context: Context,
         model: Callable[[], Any],
-        device: Any,
-        loader: Any,
+        loader: Callable[[Context], Any],
+        test_loader: Callable[[Context], Any] | None,
+        loss: Loss | None,
+        batch_loss: Loss | None,
+        optimizer: Callable[[Any, float], Any] | None,
+        metrics: Callable[[Any, Any], Mapping[str, float]] | None,
         rows: int | Callable[[Context], int] | None,
-        **own: Any,
+        device: str,
+        own_loop: Callable[[Any, Any, LocalTask], Any] | None,
     ):
-        self.context, self.device, self.loader, self.training = context, device, loader, loader
-        self.__dict__.update(own)
+        self.context, self.device, self.optimizer, self.own_loop = context, device, optimizer, own_loop
+        self.loss, self.batch_loss, self.test_loader, self.metrics = loss, batch_loss, test_loader, metrics
+        self.loader = self.training = loader(context)
         torch.manual_seed(0)  # frozen parameters do not travel: every client must make the same ones
         self.module = model().to(device)
         self.trained = [part for part in self.module.parameters() if part.requires_grad]
         if not self.trained:
             raise UserError("The model has no parameter that wants a gradient: nothing would be trained.")
-        if isinstance(loader, Dataset) and not isinstance(loader, IterableDataset):
-            raise UserError(f"A {type(loader).__name__} gives single rows: return DataLoader(dataset, 32).")
+        if isinstance(self.loader, Dataset) and not isinstance(self.loader, IterableDataset):
+            kind = type(self.loader).__name__
+            raise UserError(f"A {kind} gives single rows: return DataLoader(dataset, 32).")
         count = rows(context) if callable(rows) else rows
-        self.rows = torch_rows.count(loader) if count is None else int(count)
+        self.rows = torch_rows.count(self.loader) if count is None else int(count)
 
     def load(self, arrays: ArrayRecord, task: LocalTask) -> None:
         own, self.came = travelling(self.module), arrays
@@ -261,42 +255,41 @@ class TorchTrainer(Trainer):
 
     # -- scores ----------------------------------------------------------------------------------------------
 
+    @torch.no_grad()
     def held_back(self, task: LocalTask) -> tuple[float, float] | None:
         self.training, held = torch_rows.hold_back(self.loader, task.seed, task.client, task.held_share)
         if held is None:
             return None
-        every: list[Any] = []
         with torch.random.fork_rng():  # a loader draws a number when it begins
-            loss, _ = self._mean_loss(held, lambda batch, size, outputs: every.append(outputs))
-        return loss, 1.0 if None in every else torch_rows.spread(every)
+            _, sizes, losses, outputs = zip(*self._looked_at(held), strict=True)
+        spread = 1.0 if None in outputs else torch_rows.spread(list(outputs))
+        return float(np.average(losses, weights=sizes)), spread
 
+    @torch.no_grad()
     def evaluate(self) -> Mapping[str, float] | None:
         if self.test_loader is None:
             return None
         sums: dict[str, float] = {}
-        own: dict[str, float] = {}
-
-        def look(batch: Any, size: int, outputs: Any) -> None:
+        count = 0
+        for batch, size, loss, outputs in self._looked_at(self.test_loader(self.context)):
+            means = {"loss": loss}
             if outputs is not None:
-                torch_rows.add(sums, torch_rows.scores(outputs, torch_rows.split(batch)[1]), size)
-            torch_rows.add(own, self.metrics(self.module, batch) if self.metrics else {}, size)
+                means |= torch_rows.scores(outputs, torch_rows.split(batch)[1])
+            if self.metrics is not None:
+                means |= self.metrics(self.module, batch)
+            for name, value in means.items():
+                sums[name] = sums.get(name, 0.0) + size * float(value)
+            count += size
+        known = {name: total / count for name, total in sums.items() if name == "loss" or isfinite(total)}
+        return {**known, "num-examples": float(count)} if count else None
 
-        loss, count = self._mean_loss(self.test_loader(self.context), look)
-        means = {name: total / count for name, total in (sums | own).items() if isfinite(total)}
-        return {"loss": loss, **means, "num-examples": float(count)}
-
-    def _mean_loss(self, loader: Any, look: Callable[[Any, int, Any], None]) -> tuple[float, int]:
-        """Over all rows of a loader, and how many they are; `look` is shown every batch with its outputs."""
+    def _looked_at(self, loader: Any) -> Iterator[tuple[Any, int, float, Any]]:
+        """Every batch on the device, how many rows it has, their mean loss and the outputs."""
         self.module.eval()
-        loss, count = 0.0, 0
-        with torch.no_grad():
-            for each in loader:
-                batch, size = torch_rows.moved(each, self.device), torch_rows.rows(each)
-                own, outputs = self.loss_and_outputs(batch)
-                loss += float(own) * size
-                look(batch, size, outputs)
-                count += size
-        return loss / max(count, 1), count
+        for each in loader:
+            batch = torch_rows.moved(each, self.device)
+            loss, outputs = self.loss_and_outputs(batch)
+            yield batch, torch_rows.rows(batch), float(loss), outputs
 
 
 def flat(parts: Any) -> Any:

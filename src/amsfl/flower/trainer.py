@@ -15,7 +15,7 @@ import numpy as np
 from flwr.app import ArrayRecord, Context
 
 from amsfl import sampling
-from amsfl.core import UserError
+from amsfl.core import RowPrivacy, UserError
 from amsfl.flower.arrays import FlatVector, Part, flat, unflat
 
 KEPT = (0.02, 0.999)  # what is left of a gradient along itself
@@ -35,7 +35,8 @@ class LocalTask:
     def __init__(self, order: Order, correction: Part | None, context: Context):
         self.order, self.correction, self.private = order, correction, bool(order["privacy"])
         self.steps, self.lr, self.mu = order["local-steps"], order["lr"], order["proximal-mu"]
-        self.round, self.repeat = order["server-round"] - 1, order["repeat"]
+        self.round = order["server-round"] - 1
+        self.draw = self.round + (order["repeat"] << 20)  # no round's, where it is asked again
         self.seed, self.batch, self.held_share = order["seed"], order["batch-size"], order["held-back"]
         self.node: Mapping[str, Any] = dict(context.node_config)
         self.client = int(self.node.get("partition-id", context.node_id % 2**31))
@@ -71,18 +72,11 @@ class LocalTask:
         with np.errstate(over="ignore"):  # 32-bit words wrap around on purpose
             return sampling.stream(*map(sampling.words, (self.seed, self.draw, self.client)))
 
-    @property
-    def draw(self) -> int:
-        """The round, or a number that no round has, where it is asked for once more."""
-        return self.round + (self.repeat << 20)
-
 
 def pace_of(context: Context) -> tuple[float, float]:
     """A handicap, to make equal machines unequal: every step lasts `slowdown` times as long as it took, and
-    at least that many times `step-seconds`.
-
-    Both are of the node-config, or of the run-config, where `slowdowns` has one for each partition ("1,2,4").
-    """
+    at least that many times `step-seconds`. Both are of the node-config, or of the run-config, where
+    `slowdowns` has one for each partition ("1,2,4")."""
     node, run = context.node_config, context.run_config
     each = [float(part) for part in str(run.get("slowdowns", "")).split(",") if part] or [1.0]
     slowdown: Any = node.get("slowdown", each[int(node.get("partition-id", 0)) % len(each)])
@@ -92,9 +86,10 @@ def pace_of(context: Context) -> tuple[float, float]:
 
 class Trainer:
     """What a client brings: rows, a model and how it is trained; the rest may be left out. Those that compute
-    flat gradients are a GradientTrainer; what one needs for privacy, site_policy.py says."""
+    flat gradients are a GradientTrainer."""
 
     rows: int  # how many it trains on: its weight
+    x: FlatVector  # the flat model, where it can keep rows private: set after every step
 
     def load(self, arrays: ArrayRecord, task: LocalTask) -> None:
         """Take the model; a UserError where it is not this client's. No row is looked at."""
@@ -118,11 +113,19 @@ class Trainer:
         """Scores on its own test rows, and `num-examples`; None without any."""
         return None
 
+    def check_rows(self) -> None:
+        """Before anything is spent: a UserError where rows have no gradients of their own."""
+        name = type(self).__name__
+        raise UserError(f"A {name} has no gradients row by row; use torch_client or jax_client.")
+
+    def row_sum(self, x: Any, places: Any, present: Any, private: RowPrivacy) -> Any:
+        """The sum of the gradients at x of those rows that are present, each cut as `private` says. `places`
+        are always as many: how long it takes does not tell how many rows are in a minibatch."""
+        raise NotImplementedError
+
 
 class GradientTrainer(Trainer):
     """Steps along flat gradients; `rows` and `gradient` are all that is needed."""
-
-    x: FlatVector
 
     def gradient(self, x: FlatVector, step: int) -> tuple[float, FlatVector]:
         """Mean loss and gradient of a minibatch at the flat model; the same number, the same rows."""
