@@ -53,7 +53,7 @@ class FedBuff(Method):
 
 
 @dataclass(frozen=True)
-class DelayedNesterov(Method):
+class DelayedNesterov(FedBuff):
     """Every change moves the model as it comes in; momentum waits for N of them, so that none is stale twice.
 
     x+ = x + server_lr (d/N + b),   b = 0, but at every N-th change b = momentum m+
@@ -70,9 +70,6 @@ class DelayedNesterov(Method):
 
     def init(self, x: Vector) -> tuple[Vector, Vector]:
         return join(0 * x, 0 * x, 0 * x[:1]), x[:0]
-
-    def mix(self, weights: Vector, steps: Vector) -> Vector:
-        return average(0 * weights + 1)
 
     def aggregate(
         self, anchor: Vector, total: Total, weights: Vector, steps: Vector, server: Vector

@@ -78,6 +78,8 @@ def split_custom(
         "client_optimizer": ClientSteps,
     }
     if not isinstance(optimizer := settings.get("client_optimizer", ""), str | None):
+        if not hasattr(optimizer, "init"):
+            raise UserError("client_optimizer is a name or an optimizer of optax, as in optax.adamw(1e-3).")
         settings["client_optimizer"] = client_steps(optimizer)
     objects = {key: settings[key] for key, kind in kinds.items() if isinstance(settings.get(key), kind)}
     rest = {key: value for key, value in settings.items() if key not in objects}
