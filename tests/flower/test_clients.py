@@ -1,9 +1,10 @@
-"""Clients of ours: as the engines compute, whatever computes; PyTorch in all its forms; mistakes in a
-sentence."""
+"""Clients of ours: as the engines compute, whatever computes; PyTorch in all its forms; mistakes."""
 
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'amsfl[flower]'")
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
+from virtual_grid import VirtualGrid, steps_of
 
 import amsfl
 from amsfl import data, sampling
@@ -22,6 +24,7 @@ from amsfl.flower import (
     GradientTrainer,
     InProcessGrid,
     Measured,
+    RoundGrid,
     Shard,
     client_app,
     jax_client,
@@ -29,6 +32,7 @@ from amsfl.flower import (
     trainer,
 )
 from amsfl.flower.jax_trainer import NAME, one_array, program
+from amsfl.study.calibrate import calibrate
 
 DIGITS = data.load("digits")
 PARTS = data.partition("dirichlet:0.5", DIGITS.y, 3, 0)
@@ -67,37 +71,20 @@ class ByHand(GradientTrainer):
         return loss, np.concatenate([(likely.T @ x / len(y)).ravel(), likely.mean(0)])
 
 
-METHODS = {
-    "fedavg": {},
-    "fedprox": {"options": {"mu": 0.5}},
-    "fednova": {},
-    "scaffold": {},
-    "feddyn": {"options": {"alpha": 0.1}},
-    "fedavgm": {"options": {"momentum": 0.9}},
-}
+METHODS: dict[str, dict[str, float]] = {name: {} for name in ("fedavg", "fednova", "scaffold")}
+METHODS |= {"fedprox": {"mu": 0.5}, "feddyn": {"alpha": 0.1}, "fedavgm": {"momentum": 0.9}}
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_federation_is_the_simulation_s(name: str) -> None:
-    """Five rounds of unequal shares from the same first model, by the loop engine and through Flower's
-    messages."""
-    own = {"method": name, "lr": 0.2, **METHODS[name]}
+    """Five rounds from the same first model, by the loop engine and through Flower's messages."""
+    own = {"method": name, "lr": 0.2, "options": METHODS[name]}
     wanted = amsfl.run(**SETTINGS | own, details="", progress=False)
     real = {key: value for key, value in (SETTINGS | own).items() if key not in ("engine", "partition")}
     grid = InProcessGrid(jax_client(shard), NODES)
     result = serve(grid, real | {"held_back": 0.0}, SOFTMAX.start(0), watch=lambda record: None)
-    np.testing.assert_allclose(result.arrays[NAME].numpy(), flat(wanted), rtol=1e-3, atol=2e-5)
-
-
-def flat(result: Any) -> Any:
-    """A simulated run's last model, as it travels."""
-    tensors = result.model.tensors
-    return np.concatenate([np.asarray(part).ravel() for part in in_order(tensors)])
-
-
-def in_order(tensors: dict[str, Any]) -> list[Any]:
-    like = SOFTMAX.tensors(np.arange(650, dtype=np.float32))
-    return [tensors[name] for name in sorted(like, key=lambda name: np.asarray(like[name]).min())]
+    for part, numbers in SOFTMAX.tensors(result.arrays[NAME].numpy()).items():
+        np.testing.assert_allclose(numbers, wanted.model.tensors[part], rtol=1e-3, atol=2e-5)
 
 
 def test_plain_numpy_is_one_of_them() -> None:
@@ -105,9 +92,8 @@ def test_plain_numpy_is_one_of_them() -> None:
     for app in (jax_client(shard), client_app(ByHand)):
         strategy = AMSFL(steps=3, lr=0.2, batch_size=16, judge=False)
         strategy.run = "same"
-        models.append(
-            strategy.start(InProcessGrid(app, NODES), one_array(SOFTMAX.start(0)), num_rounds=3).arrays
-        )
+        result = strategy.start(InProcessGrid(app, NODES), one_array(SOFTMAX.start(0)), num_rounds=3)
+        models.append(result.arrays)
     np.testing.assert_allclose(models[0][NAME].numpy(), models[1][NAME].numpy(), rtol=1e-4, atol=1e-6)
 
 
@@ -151,15 +137,9 @@ def loader(context: Any = None) -> Any:
     return DataLoader(TensorDataset(X, Y), batch_size=16, shuffle=True)
 
 
-def ask(
-    app: Any,
-    arrays: ArrayRecord,
-    kind: str = MessageType.TRAIN,
-    node: dict[str, Any] | None = None,
-    **config: Any,
-) -> Any:
+def ask(app: Any, arrays: ArrayRecord, kind: str = MessageType.TRAIN, **config: Any) -> Any:
     """One order to one client; its reply's content."""
-    grid = InProcessGrid(app, [{"partition-id": 0, **(node or {})}])
+    grid = InProcessGrid(app, [{"partition-id": 0}])
     fields = {"local-steps": 3, "lr": 0.1, "server-round": 1}
     fields |= {key.replace("_", "-"): v for key, v in config.items()}
     message = Message(RecordDict({"arrays": arrays, "config": ConfigRecord(fields)}), 1000, kind)
@@ -210,25 +190,17 @@ def own_loop(module: Any, batches: Any, task: Any) -> dict[str, float]:
 
 
 STEPS = {
-    "plain": (lambda: torch_client(linear, fixed), {}, lambda: sgd(linear(), fixed()[:3], 0.1)),
-    "a loop of one's own": (
-        lambda: torch_client(linear, fixed, train=own_loop),
-        {},
-        lambda: sgd(linear(), fixed()[:3], 0.1),
-    ),
-    "prox and correction": (
-        lambda: torch_client(linear, fixed),
-        {"proximal_mu": 0.5, "correction": EXTRA.tobytes()},
-        prox_and_correction,
-    ),
-    "an optimizer": (lambda: torch_client(linear, fixed, optimizer=torch.optim.Adam), {}, by_adam),
+    "plain": ({}, {}, lambda: sgd(linear(), fixed()[:3], 0.1)),
+    "a loop of one's own": ({"train": own_loop}, {}, lambda: sgd(linear(), fixed()[:3], 0.1)),
+    "prox and correction": ({}, {"proximal_mu": 0.5, "correction": EXTRA.tobytes()}, prox_and_correction),
+    "an optimizer": ({"optimizer": torch.optim.Adam}, {}, by_adam),
 }
 
 
 @pytest.mark.parametrize("kind", STEPS)
 def test_a_module_steps_as_by_hand(kind: str) -> None:
-    make, order, by_hand = STEPS[kind]
-    content = ask(make(), torch_arrays(linear()), **order)
+    own, order, by_hand = STEPS[kind]
+    content = ask(torch_client(linear, fixed, **own), torch_arrays(linear()), **order)
     assert content["arrays"]["weight"].numpy() == pytest.approx(by_hand().weight.detach().numpy(), abs=1e-5)
     metrics, loop = content["metrics"], kind == "a loop of one's own"
     assert metrics["num-examples"] == 96 and metrics["local-steps"] == 3 and metrics["train-seconds"] > 0
@@ -245,9 +217,7 @@ def test_running_statistics_travel_and_frozen_parameters_stay() -> None:
     start = torch_arrays(model())
     running = "1.running_mean 1.running_var 1.num_batches_tracked"
     assert {*start} == {*f"1.weight 1.bias {running} 2.weight 2.bias".split()}
-    strategy = AMSFL(steps=2, lr=0.1)
-    result = strategy.start(InProcessGrid(torch_client(model, loader), NODES), start, num_rounds=2)
-    assert not any(each["refused"] for each in strategy.log)
+    result = AMSFL(steps=2).start(InProcessGrid(torch_client(model, loader), NODES), start, num_rounds=2)
     assert result.arrays["1.num_batches_tracked"].dtype == "int64"
     assert result.arrays["1.num_batches_tracked"].numpy() == 4  # what the reading looks at leaves no trace
 
@@ -258,19 +228,16 @@ def entropy(inputs: Any, labels: Any) -> Any:
 
 
 BATCHES = {
-    "dictionaries with text": (
-        lambda: [{"x": X[:8], "labels": Y[:8], "id": ["a"] * 8}],
-        {"batch_loss": entropy("x", "labels")},
-    ),
-    "triples": (lambda: [(X[:8], torch.ones(8), Y[:8])], {"batch_loss": entropy(0, 2)}),
-    "pairs, squared": (lambda: [(X[:8], torch.zeros(8, 10))], {"loss": torch.nn.functional.mse_loss}),
+    "with text": ({"x": X[:8], "labels": Y[:8], "id": ["a"] * 8}, {"batch_loss": entropy("x", "labels")}),
+    "triples": ((X[:8], torch.ones(8), Y[:8]), {"batch_loss": entropy(0, 2)}),
+    "pairs, squared": ((X[:8], torch.zeros(8, 10)), {"loss": torch.nn.functional.mse_loss}),
 }
 
 
 @pytest.mark.parametrize("kind", BATCHES)
 def test_batches_of_any_make(kind: str) -> None:
-    make, more = BATCHES[kind]
-    content = ask(torch_client(linear, lambda context: make(), **more), torch_arrays(linear()))
+    batch, more = BATCHES[kind]
+    content = ask(torch_client(linear, lambda context: [batch], **more), torch_arrays(linear()))
     assert content["metrics"]["num-examples"] == 8 and content["metrics"]["local-steps"] == 3
 
 
@@ -305,31 +272,25 @@ def tried(model: Any = linear, batches: Any = loader, arrays: Any = linear, **mo
     return ask(torch_client(model, batches, **more), torch_arrays(arrays()), **order)
 
 
-MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
-    "a module in place of a function": (lambda: tried(linear()), "give a function"),
-    "a data set in place of batches": (
-        lambda: tried(batches=lambda context: TensorDataset(X, Y)),
-        "single rows",
-    ),
-    "another model": (lambda: tried(arrays=lambda: torch.nn.Linear(64, 9)), "this client's"),
-    "missing arrays": (lambda: tried(arrays=lambda: torch.nn.Linear(64, 10, bias=False)), "has no 'bias'"),
-    "no batch": (lambda: tried(batches=lambda context: [], rows=3), "no batch"),
-    "nothing to train": (lambda: tried(lambda: linear().requires_grad_(False)), "wants a gradient"),
-    "rows that nobody can count": (lambda: tried(batches=lambda context: iter(fixed())), "rows=1000"),
-    "a loss per row": (
-        lambda: tried(batch_loss=lambda module, batch: module(batch[0]).sum(1)),
-        "one number",
-    ),
-    "a loop that counts no step": (lambda: tried(train=lambda *given: None), "for step in task"),
-    "no steps in the order": (lambda: tried(local_steps="3"), "whole number"),
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "a module in place of a function": ({"model": linear()}, "give a function"),
+    "a data set in place of batches": ({"batches": lambda context: TensorDataset(X, Y)}, "single rows"),
+    "another model": ({"arrays": lambda: torch.nn.Linear(64, 9)}, "this client's"),
+    "missing arrays": ({"arrays": lambda: torch.nn.Linear(64, 10, bias=False)}, "has no 'bias'"),
+    "no batch": ({"batches": lambda context: [], "rows": 3}, "no batch"),
+    "nothing to train": ({"model": lambda: linear().requires_grad_(False)}, "wants a gradient"),
+    "rows that nobody can count": ({"batches": lambda context: iter(fixed())}, "rows=1000"),
+    "a loss per row": ({"batch_loss": lambda module, batch: module(batch[0]).sum(1)}, "one number"),
+    "a loop that counts no step": ({"train": lambda *given: None}, "for step in task"),
+    "no steps in the order": ({"local_steps": "3"}, "whole number"),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_mistakes_of_a_first_try_are_sentences(mistake: str) -> None:
-    make, word = MISTAKES[mistake]
+    given, word = MISTAKES[mistake]
     with pytest.raises(UserError, match=word):
-        make()
+        tried(**given)
 
 
 def test_torch_clients_learn_the_digits() -> None:
@@ -339,20 +300,17 @@ def test_torch_clients_learn_the_digits() -> None:
         return DataLoader(TensorDataset(x, y), batch_size=32, shuffle=True)
 
     settings = {"clients": 3, "rounds": 8, "lr": 0.5, "evaluate_clients": 1, "target": 0.9}
-    result = serve(
-        InProcessGrid(torch_client(linear, own, own), NODES), settings, linear, watch=lambda record: None
-    )
+    grid = InProcessGrid(torch_client(linear, own, own), NODES)
+    result = serve(grid, settings, linear, watch=lambda record: None)
     scores = [each["accuracy"] for each in result.evaluate_metrics_clientapp.values()]
     assert scores[-1] >= 0.9 and len(scores) < 8  # the target ended it
 
 
 def test_a_client_s_process_imports_no_more_than_what_trains() -> None:
-    """Flower starts a process a message where nodes are not kept warm: seconds of import are seconds of a
-    round."""
+    """Flower starts a process a message: seconds of import are seconds of a round."""
     code = "import sys, amsfl.flower as f; f.torch_client; print(*sys.modules)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
     heavy = {"jax", "sklearn", "scipy.stats", "matplotlib", "amsfl.simulation", "amsfl.report", "pandas"}
     assert not heavy & {*loaded} and "torch" in loaded
 
@@ -360,25 +318,49 @@ def test_a_client_s_process_imports_no_more_than_what_trains() -> None:
 def test_pace_is_the_node_s_or_the_run_s() -> None:
     from amsfl.flower.trainer import pace_of
 
-    context = SimpleNamespace(
-        node_config={"partition-id": 2}, run_config={"slowdowns": "1,2,4", "step-seconds": 0.1}
-    )
-    assert pace_of(context) == (4.0, 0.1)  # type: ignore[arg-type]
+    run = {"slowdowns": "1,2,4", "step-seconds": 0.1}
+    context: Any = SimpleNamespace(node_config={"partition-id": 2}, run_config=run)
+    assert pace_of(context) == (4.0, 0.1)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 3, 20])
-def test_seconds_a_step_are_right_for_few_steps(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every minibatch takes 0.16 s to load, and what the reading looks at is no part of the steps."""
+def slow_client(monkeypatch: pytest.MonkeyPatch, load: Callable[[int], float], look: float = 0.0) -> Any:
+    """A client on a clock of its own: a minibatch of site i takes load(i) seconds and `look` more."""
     clock = SimpleNamespace(now=0.0, sleep=lambda seconds: None)
     clock.perf_counter = lambda: clock.now
     monkeypatch.setattr(trainer, "time", clock)
 
-    def load(dataset: Any) -> Any:
-        clock.now += 0.16
-        return torch.utils.data.default_collate(dataset)
+    def collate(seconds: float, rows: Any) -> Any:
+        clock.now += seconds
+        return torch.utils.data.default_collate(rows)
 
-    slow = torch_client(
-        linear, lambda context: DataLoader(TensorDataset(X, Y), batch_size=16, collate_fn=load)
-    )
-    content = ask(slow, torch_arrays(linear()), local_steps=steps)
-    assert content["metrics"]["train-seconds"] == pytest.approx(0.16 * steps)
+    def loss(module: Any, batch: Any) -> Any:
+        clock.now += look
+        return torch.nn.functional.cross_entropy(module(batch[0]), batch[1])
+
+    def batches(context: Any) -> Any:
+        seconds = load(context.node_config["partition-id"])
+        return DataLoader(TensorDataset(X, Y), batch_size=16, collate_fn=partial(collate, seconds))
+
+    return torch_client(linear, batches, batch_loss=loss)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 20])
+def test_seconds_a_step_are_right_for_few_steps(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reading is no step, and not of their seconds, though its rows are there; nor are held-back rows."""
+    app = slow_client(monkeypatch, lambda site: 0.16, look=0.04)
+    metrics = ask(app, torch_arrays(linear()), local_steps=steps, held_back=0.1)["metrics"]
+    assert metrics["train-seconds"] / metrics["local-steps"] == pytest.approx(0.2) and "fading" in metrics
+
+
+def test_calibrate_finds_how_slow_loaders_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The slowest of five, which is asked for the fewest steps, came out as the fastest."""
+
+    def seconds(site: int) -> float:
+        return 0.01 * 2.0**site
+
+    app = slow_client(monkeypatch, seconds)
+    grid = VirtualGrid(app, 5, lambda site, order: seconds(site) * steps_of(order) + 0.5)
+    strategy = AMSFL(lr=0.1, out=tmp_path / "run", fraction_evaluate=0.0)
+    strategy.start(RoundGrid(grid, poll=0.01), torch_arrays(linear()), num_rounds=6)
+    assert strategy.log[-1]["steps"][1004] < 3 < strategy.log[-1]["steps"][1000]
+    assert calibrate([tmp_path / "run"]).step_seconds == pytest.approx([seconds(site) for site in range(5)])

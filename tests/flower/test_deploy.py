@@ -1,5 +1,4 @@
-"""`amsfl deploy`: a table in this process or as a Flower project; any Flower app in one process; `supernode
---check`."""
+"""`amsfl deploy`: a table in this process or as a project; any Flower app in one; `supernode --check`."""
 
 import http.server
 import re
@@ -35,9 +34,8 @@ def typed(text: str, *more: object) -> Any:
 
 def test_a_table_is_trained_on_in_this_process(tmp_path: Path) -> None:
     table = tmp_path / "rows.csv"
-    lines = [
-        f"{a},{b},{'AB'[a % 2]},{'yes' if a + b > 9 else 'no'}" for a in range(10) for b in range(10)
-    ] * 2
+    pairs = [(a, b) for a in range(10) for b in range(10)] * 2
+    lines = [f"{a},{b},{'AB'[a % 2]},{'yes' if a + b > 9 else 'no'}" for a, b in pairs]
     table.write_text("\n".join(["a,b,site,label", *lines]))
     words = "deploy --label label --client-column site --model softmax --rounds 6"
     done = typed(words, table, "--out", tmp_path / "run")
@@ -83,10 +81,7 @@ WRONG = {
     "a folder without an app": ("", "no pyproject.toml"),
     "no app in it": ("[project]\nname = 'a'\n", "no Flower app"),
     "half an app": ("[tool.flwr.app.components]\nserverapp = 'a:b'\n", "both a serverapp"),
-    "no such module": (
-        "[tool.flwr.app.components]\nserverapp = 'nowhere_at_all:b'\nclientapp = 'a:b'\n",
-        "nowhere_at_all",
-    ),
+    "no such module": ("[tool.flwr.app.components]\nserverapp = 'none:b'\nclientapp = 'a:b'\n", "none:b"),
 }
 
 
@@ -131,10 +126,9 @@ def stock(tmp_path: Path) -> Path:
     folder = tmp_path / "stock"
     folder.mkdir()
     (folder / "stock_app.py").write_text(QUICKSTART)
-    components = (
-        '[tool.flwr.app.components]\nserverapp = "stock_app:server"\nclientapp = "stock_app:client"\n'
-    )
-    (folder / "pyproject.toml").write_text(components + "[tool.flwr.app.config]\nnum-server-rounds = 30\n")
+    parts = 'components = {serverapp = "stock_app:server", clientapp = "stock_app:client"}\n'
+    text = f"[tool.flwr.app]\n{parts}config = {{num-server-rounds = 30}}\n"
+    (folder / "pyproject.toml").write_text(text)
     return folder
 
 
@@ -145,6 +139,24 @@ def test_a_site_is_checked_by_a_round_of_the_user_s_own_app(stock: Path) -> None
     done = typed("supernode --node-config pull=1.0 --check", stock)
     assert done.exit_code == 0 and "ok  round: 5 replies" in done.output and "ok  versions" in done.output
     assert typed("supernode --check", stock).exit_code == 1
+
+
+def test_a_record_is_a_run_s_own(stock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The app says where its is; a check leaves none; what another run left in `--out` is not told."""
+    monkeypatch.chdir(tmp_path)
+    deploy(SMALL, tmp_path / "runs" / "deploy")
+    app, site = stock / "stock_app.py", {"pull": 1.0}
+    app.write_text(app.read_text().replace("AMSFL(", "AMSFL(out='mine', "))
+    assert "5 replies" in site_check.try_round(stock, site) and not Path("mine").exists()
+    app.write_text(app.read_text().replace('context.node_config["pull"]', "1.0"))
+    done = typed("deploy --clients 5", stock)
+    assert done.exit_code == 0 and "where the app says" in done.output and len(read_run("mine").rounds) == 30
+    assert "5 replies" in site_check.try_round(stock, site)
+
+
+@pytest.mark.parametrize("words", ["deploy --tls --dry-run", "verify runs", "watch runs"])
+def test_what_printed_wrong_advice_is_gone(words: str) -> None:
+    assert typed(words).exit_code != 0
 
 
 def test_the_example_runs(tmp_path: Path) -> None:
@@ -180,8 +192,7 @@ def openssl(*words: str) -> None:
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """A certificate for localhost that is its own authority, and a site's key, as docs/flower.md makes
-    them."""
+    """A certificate for localhost and a site's key, as docs/flower.md makes them."""
     where = tmp_path_factory.mktemp("keys")
     made = SimpleNamespace(ca=where / "ca.pem", key=where / "link.key", node=where / "node")
     names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
@@ -225,12 +236,8 @@ def test_port_certificate_clock_and_key(link: str, keys: SimpleNamespace, tmp_pa
     assert "only its owner reads" in site_check.key(keys.node)
     open_.write_bytes(keys.node.read_bytes())
     open_.chmod(0o644)
-    wrong = {
-        open_: "chmod 600",
-        tmp_path / "none.key": "private key",
-        keys.node.with_suffix(".pub"): "private",
-    }
-    for path, word in wrong.items():
+    others = (tmp_path / "none.key", "private key"), (keys.node.with_suffix(".pub"), "private")
+    for path, word in ((open_, "chmod 600"), *others):
         with pytest.raises(UserError, match=word):
             site_check.key(path)
 

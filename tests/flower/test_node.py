@@ -61,8 +61,7 @@ def test_a_run_keeps_its_worker_and_two_runs_never_share_one(kept: Any) -> None:
 
 @pytest.mark.parametrize("end", ["die", "raise"])
 def test_a_worker_that_died_or_raised_is_replaced_ahead_of_the_next_message(kept: Any, end: str) -> None:
-    """An exception of an app's cost three rounds: the imports of a new worker were paid within the next
-    message."""
+    """An exception of an app's cost three rounds: the next message paid for a new worker's imports."""
     kept.give(1, {"token": "a"}).join()
     kept.give(1, {"token": end}).join()
     assert kept.workers == {} and not kept.made[0].alive

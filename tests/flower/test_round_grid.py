@@ -1,5 +1,4 @@
-"""When rounds end on real nodes: by a quorum, a deadline or a buffer, for any Strategy (tests/clock holds
-every kind to its contract), and what becomes of late work and of nodes that go."""
+"""When rounds end on real nodes, for any Strategy, and what becomes of late work and of nodes that go."""
 
 from typing import Any
 
@@ -19,14 +18,15 @@ def one_more(node: int, x: Any, config: dict[str, Any]) -> Any:
     return np.ones(1)
 
 
+ONE = {"min_train_nodes": 1, "min_available_nodes": 1, "min_evaluate_nodes": 1}
+
+
 def run(seconds: Any, rounds: int = 4, nodes: int = 3, strategy: Any = None, **grid: Any) -> Any:
     def work(i: int, message: Any) -> float:
         return float(seconds[i] if message.metadata.message_type == "train" else 0.001)
 
     virtual = VirtualGrid(stock_app(one_more), nodes, work)
-    strategy = strategy or AMSFL(
-        steps=1, min_train_nodes=1, min_available_nodes=1, min_evaluate_nodes=1, **PLAIN
-    )
+    strategy = strategy or AMSFL(steps=1, **ONE, **PLAIN)
     began = virtual.now()
     result = strategy.start(RoundGrid(virtual, poll=0.01, **grid), arrays_of(np.zeros(1)), num_rounds=rounds)
     return virtual.now() - began, strategy, result
@@ -47,6 +47,22 @@ def test_late_work_counts_less_and_from_where_the_server_is() -> None:
     assert result.arrays["x"].numpy() == pytest.approx([2 + last], abs=1e-5)
 
 
+def test_late_work_bounds_the_look_ahead() -> None:
+    """m is q/(q + 3), and 1 - (1 - momentum)(1 + age) at most: after ages of 0, 0 and 2 that is 1/6."""
+    ahead: list[float] = []
+
+    class Noted(AMSFL):
+        def _look_ahead(self, arrays: Any) -> None:
+            super()._look_ahead(arrays)
+            if self.before is not None:
+                x, before, anchor = (each["x"].numpy()[0] for each in (self.model, self.before, self.anchor))
+                ahead.append((anchor - x) / (x - before))
+
+    strategy = Noted(steps=1, **ONE, **PLAIN | {"momentum": 0.5})
+    run([1.0, 1.0, 2.5], rounds=4, quorum=2, strategy=strategy)
+    assert ahead == pytest.approx([1 / 4, 2 / 5, 1 / 6], abs=1e-5)
+
+
 def test_late_work_may_be_dropped() -> None:
     _, strategy, _ = run([1.0, 1.0, 2.5], rounds=4, quorum=2, late="drop")
     assert {age for each in strategy.log for age in each["age"]} == {0}
@@ -65,8 +81,7 @@ def test_a_deadline_that_nobody_meets_ends_with_the_first() -> None:
 
 
 def test_under_a_buffer_nodes_start_again_by_themselves_with_other_minibatches() -> None:
-    """Node 0 replies five times while node 1 replies once, and every order of a round is numbered. What a
-    reply took counts from its own order, not from the round's first."""
+    """Node 0 replies five times while node 1 replies once; seconds count from an order's own time."""
     orders: list[Any] = []
 
     def noted(node: int, x: Any, config: dict[str, Any]) -> Any:

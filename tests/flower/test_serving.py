@@ -15,8 +15,9 @@ from safetensors.numpy import load_file
 from amsfl import portable
 from amsfl.core import UserError
 from amsfl.flower import GradientTrainer, InProcessGrid, client_app, merged, serve, server_app
-from amsfl.flower.serving import first_arrays
+from amsfl.flower.serving import first_arrays, made
 from amsfl.record import read_run
+from amsfl.settings.parse import serve_config
 
 SETTINGS: dict[str, Any] = {"method": "fedavg", "rounds": 6, "clients": 2, "steps": 1, "lr": 0.5}
 NODES = [{"partition-id": place} for place in range(2)]
@@ -41,28 +42,18 @@ def scored(values: Any = SCORES, name: str = "accuracy") -> Any:
 
 def run(settings: dict[str, Any], evaluate: Any = None, **more: Any) -> list[Any]:
     rounds: list[Any] = []
-    serve(
-        InProcessGrid(CLIENT, NODES),
-        SETTINGS | settings,
-        START,
-        evaluate=evaluate,
-        watch=rounds.append,
-        **more,
-    )
+    more |= {"evaluate": evaluate, "watch": rounds.append}
+    serve(InProcessGrid(CLIENT, NODES), SETTINGS | settings, START, **more)
     return rounds
 
 
 def test_the_best_round_is_kept_and_exported(tmp_path: Path) -> None:
     run({"out": str(tmp_path / "run")}, scored())
     summary = read_run(tmp_path / "run").summary
-    assert summary is not None and summary.best == {
-        "round": 2,
-        "score": 0.6,
-        "by": "accuracy",
-    }  # of two alike the first
-    best, last = (
-        load_file(tmp_path / "run" / f"model{name}.safetensors")["parameters"] for name in ("-best", "")
-    )
+    first = {"round": 2, "score": 0.6, "by": "accuracy"}  # of two alike
+    assert summary is not None and summary.best == first
+    files = (load_file(tmp_path / "run" / f"model{name}.safetensors") for name in ("-best", ""))
+    best, last = (file["parameters"] for file in files)
     assert best == pytest.approx(np.full(3, 0.75)) and last == pytest.approx(np.full(3, 1 - 0.5**6))
     assert portable.load(tmp_path / "run", "last").tensors["parameters"] == pytest.approx(last)
     assert "the best round was 2" in (tmp_path / "run" / "MODEL.md").read_text()
@@ -126,6 +117,7 @@ MISTAKES = {
     "unknown": ({"roundz": 3}, "roundz"),
     "another method": ({"method": "fedcsda"}, "real clients"),
     "an option of another": ({"options": {"mu": 1.0}}, "mu"),
+    "an option of none": ({"method": "amsfl", "options": {"mu": 1.0}}, "mu"),
     "whole clients": ({"privacy": "client", "epsilon": 2.0}, "DifferentialPrivacyServerSide"),
     "groups": ({"round_end": "groups"}, "simulations only"),
 }
@@ -138,10 +130,16 @@ def test_settings_that_mean_nothing_here_are_sentences(mistake: str) -> None:
         run(settings)
 
 
+def test_parts_of_amsfl_are_options_and_under_privacy_off() -> None:
+    """Noise is no motion."""
+    for own, want in (({"options": {"momentum": 0.5}}, (0.5, 0.5, True)), ({"epsilon": 2.0}, (0, 0, False))):
+        planner = made(serve_config({"method": "amsfl", "clients": 2, **own}))
+        assert (planner.momentum, planner.balance, bool(planner.judging)) == want
+
+
 def test_a_run_config_goes_over_the_app_s_own_settings() -> None:
-    found = merged(
-        {"rounds": 5, "lr": 0.1}, {"rounds": 7, "held-back": 0.2, "options.mu": 0.5, "own": 1, "target": ""}
-    )
+    own = {"rounds": 7, "held-back": 0.2, "options.mu": 0.5, "own": 1, "target": ""}
+    found = merged({"rounds": 5, "lr": 0.1}, own)
     assert found == {"rounds": 7, "lr": 0.1, "held_back": 0.2, "options": {"mu": 0.5}}
     app = server_app(start=START, **SETTINGS)
     grid, config = InProcessGrid(CLIENT, NODES), {"rounds": 1}

@@ -47,12 +47,8 @@ class VirtualGrid(InProcessGrid):
         return reply
 
     def pull_messages(self, message_ids: Any) -> Any:
-        here = {
-            key
-            for key, message in self.posted.items()
-            if message.metadata.dst_node_id - 1000 not in self.gone
-        }
-        ready = [key for key in message_ids if key in here and self.due[key] <= self.time]
+        here = [key for key in message_ids if key in self.posted and self.due[key] <= self.time]
+        ready = [key for key in here if self.posted[key].metadata.dst_node_id - 1000 not in self.gone]
         return super().pull_messages(sorted(ready, key=self.due.__getitem__))
 
 
@@ -84,9 +80,8 @@ def stock_app(
 
     @app.evaluate()
     def evaluate(message: Message, context: Any) -> Message:
-        score = MetricRecord(
-            {"num-examples": 10, "loss": float(message.content["arrays"]["x"].numpy().sum())}
-        )
+        loss = float(message.content["arrays"]["x"].numpy().sum())
+        score = MetricRecord({"num-examples": 10, "loss": loss})
         return Message(RecordDict({"metrics": score}), reply_to=message)
 
     return app
@@ -94,9 +89,8 @@ def stock_app(
 
 def moves_of(end: RoundEnd, seconds: list[float], moves: int) -> list[tuple[Any, ...]]:
     """Of each move of the server: when, who, how old each result was, and its weight."""
-    grid = VirtualGrid(
-        stock_app(lambda *_: 1e-3), len(seconds), lambda i, message: seconds[i] if steps_of(message) else 0.0
-    )
+    app = stock_app(lambda *_: 1e-3)
+    grid = VirtualGrid(app, len(seconds), lambda i, message: seconds[i] if steps_of(message) else 0.0)
     records: list[Any] = []
     strategy = AMSFL(steps=1, fraction_evaluate=0.0, **PLAIN)
     for node, each in zip(grid.contexts, seconds, strict=True):
@@ -107,12 +101,6 @@ def moves_of(end: RoundEnd, seconds: list[float], moves: int) -> list[tuple[Any,
     strategy.stop = lambda record: bool(records.append(record) or times.append(grid.now() - began))
     strategy.start(RoundGrid(grid, end=end, poll=POLL), arrays_of(np.zeros(2)), num_rounds=moves)
     order = [*strategy.nodes.each]
-    return [
-        (
-            when,
-            [order[who] - 1000 for who in record.cohort],
-            record.staleness,
-            [share * len(record.mix) for share in record.mix],
-        )
-        for when, record in zip(times, records, strict=True)
-    ]
+    whose = [[order[who] - 1000 for who in record.cohort] for record in records]
+    worth = [[share * len(record.mix) for share in record.mix] for record in records]
+    return [*zip(times, whose, [record.staleness for record in records], worth, strict=True)]

@@ -88,7 +88,7 @@ def deploy(
     if as_json:
         return print_json(summary._asdict() if summary else None, indent=1)
     if summary is None:
-        return say("The app ran to its end; its server keeps no record of ours.")
+        return say("The app ran to its end; its record, if it keeps one, is where the app says.")
     scores = describe_scores(summary.metrics.get("holdout") or summary.metrics.get("clients") or {})
     reached = summary.seconds_to_target
     say(

@@ -67,8 +67,11 @@ flwr run {folder} local --stream
 ```
 
 with `[superlink.local]` in ~/.flwr/config.toml: `address = "127.0.0.1:8000"` and `insecure = true`. In
-Flower's simulation (`pip install 'flwr[simulation]'`): `address = ":local:"`, `options.num-supernodes =
-{clients}`.
+Flower's simulation (`pip install 'flwr[simulation]'`), with `[superlink.sim]` and `address = ":local:"`:
+
+```
+flwr run {folder} sim --stream --federation-config 'num-supernodes={clients}'
+```
 """
 
 
@@ -127,12 +130,13 @@ def deploy(settings: Mapping[str, Any], out: Path) -> Summary:
 
 def run_app(folder: Path, clients: int | None, run_config: Mapping[str, Any]) -> Summary | None:
     """Any Flower app in this process; the summary, if its server keeps a record of ours."""
-    config = described(folder)[1] | dict(run_config)
+    own = described(folder)[1]
+    config = own | {key: value for key, value in run_config.items() if key in own or key != "out"}
     number = clients or config.get("clients") or config.get("num-supernodes")
     if not isinstance(number, int) or number < 1:
         raise UserError("How many clients the app wants is not in its run-config; say it: --clients 3.")
     out = Path(str(config["out"])).expanduser() if config.get("out") else None
     state = {"state-dir": str(out / "clients")} if out else {}
     nodes = [{"partition-id": place, "num-partitions": number, **state} for place in range(number)]
-    rehearse(folder, nodes, run_config)
+    rehearse(folder, nodes, config)
     return read_run(out).summary if out is not None and holds_record(out) else None

@@ -40,6 +40,7 @@ class InProcessGrid:
 
     stamps = True  # replies say when they came (round_grid.py)
     poll = 0.001  # seconds between two looks for replies
+    keeps = True  # whether runs leave a record
     grows = False  # whether a server that waits for more nodes than there are gets another one like the first
 
     def __init__(
@@ -107,8 +108,8 @@ def rehearse(
     run_config: Mapping[str, Any] | None = None,
     rounds: int | None = None,
 ) -> InProcessGrid:
-    """Run the app that lies in a folder to its end; what its nodes did. `run_config` goes over the app's own,
-    and `rounds` over what that says, by whatever name it has there."""
+    """Run the app that lies in a folder to its end; what its nodes did. `run_config` goes over the app's own.
+    With `rounds`, by whatever name they have there, it is a trial, which leaves no record."""
     components, own = described(folder)
     config = own | dict(run_config or {})
     if rounds is not None:
@@ -118,7 +119,7 @@ def rehearse(
         if not isinstance(server, ServerApp) or not isinstance(client, ClientApp):
             raise UserError(f"The app in {str(folder)!r} has no ServerApp and ClientApp; {LIKE}.")
         grid = InProcessGrid(client, nodes, config)
-        grid.grows = True
+        grid.grows, grid.keeps = True, rounds is None
         FLOWER_LOGGER.setLevel(WARNING)  # a dozen lines a round
         server(grid=grid, context=Context(1, 1, {}, RecordDict(), config))
     return grid

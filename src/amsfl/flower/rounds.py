@@ -136,7 +136,7 @@ class Rounds(Strategy):
         own = {"method": "amsfl", "rounds": self.num_rounds, "lr": self.lr, "data": "own"}
         own |= {"seconds": self.seconds} if self.seconds is not None else {}
         self.config = config = self.config or serve_config(own)
-        if self.out is None:
+        if self.out is None or not getattr(self.grid, "keeps", True):
             return arrays, 1
         where = Path(self.out).expanduser()
         if not self.resume:

@@ -253,8 +253,6 @@ class TorchTrainer(Trainer):
 
         return torch_rows.private_sum(self.module, self.loss_of, draw, places, present, private)
 
-    # -- scores ----------------------------------------------------------------------------------------------
-
     @torch.no_grad()
     def held_back(self, task: LocalTask) -> tuple[float, float] | None:
         self.training, held = torch_rows.hold_back(self.loader, task.seed, task.client, task.held_share)
