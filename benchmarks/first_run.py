@@ -143,6 +143,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(CHEAP), help=f"of {', '.join(CASES)}")
     given = parser.parse_args()
     os.environ["PYTHONPATH"] = str(ROOT / "src")
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are compiled, as where they are installed
     print("| | empty cache | full | compiling | imports | rest | plain script | times as long |")
     print("| --- " * 8 + "|")
     with tempfile.TemporaryDirectory() as home:
