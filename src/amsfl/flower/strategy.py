@@ -105,7 +105,7 @@ class AMSFL(Rounds):
         settings: FedAvg's.
     """
 
-    kept_arrays = ("model", "before", "anchor", "best", "first", "step")
+    kept_arrays: tuple[str, ...] = ("model", "before", "anchor", "best", "first", "step")
     kept_numbers = ("round", "moves", "age", "scale", "overhead", "elapsed", "totals", "epsilon", "run")
 
     def __init__(
@@ -302,10 +302,10 @@ class AMSFL(Rounds):
             return np.array([each.said.get(name, math.nan) for each in taken])
 
         kept = np.exp(-said("fading") * np.array([each.steps * each.sent.lr for each in taken]))
-        nothing, one = np.zeros(len(taken)), np.ones(len(taken))
+        nothing = np.zeros(len(taken))
         held = {"held_loss": said("held-loss"), "spread": said("output-spread")}
         moved = {"delta_sq": np.array(squares), "delta_dir": np.array(ways)}
-        return Reading(nothing, one, kept - 1, nothing, **held, **moved)
+        return Reading(nothing, nothing + 1, kept - 1, nothing, **held, **moved)
 
     def _prepare(self, taken: Sequence[Taken]) -> None:
         """Replies as the strategy inside averages them: changes of unequal steps shortened, late ones from

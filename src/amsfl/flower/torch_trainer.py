@@ -222,8 +222,6 @@ class TorchTrainer(Trainer):
             raise UserError(f"The loss of a batch is {what}; return one number, the mean over its rows.")
         return loss, outputs
 
-    # -- private rows (site_policy.py) ---------------------------------------------------------------------
-
     @property
     def x(self) -> Any:
         return np.array(flat(self.trained).cpu().numpy(), np.float32)
