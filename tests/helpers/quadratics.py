@@ -147,10 +147,8 @@ def paper_fedopt(clients, x, rounds, lr, yogi, rate=0.03, beta1=0.9, beta2=0.99,
     for cohort, steps in rounds:
         delta = mean_deltas(clients, x, cohort, steps, lr)[2]
         m = beta1 * m + (1 - beta1) * delta
-        if yogi:
-            v = v - (1 - beta2) * delta**2 * np.sign(v - delta**2)
-        else:
-            v = beta2 * v + (1 - beta2) * delta**2
+        away = v - delta**2
+        v = v - (1 - beta2) * (delta**2 * np.sign(away) if yogi else away)
         x = x + rate * m / (np.sqrt(v) + tau)
     return x
 
@@ -174,12 +172,10 @@ def paper_delayed_nesterov(clients, x, rounds, lr, server_lr=0.7, beta=0.9, n=4)
     momentum, buffered = 0 * x, []
     for cohort, steps in rounds:
         g = -sum(mean_deltas(clients, x, cohort, steps, lr)[1]) / len(cohort)
-        buffered.append(g)
-        if len(buffered) < n:
-            x = x - server_lr * g / n
-            continue
-        momentum = beta * momentum + sum(buffered) / n
-        x, buffered = x - server_lr * (beta * momentum + g / n), []
+        x, buffered = x - server_lr * g / n, [*buffered, g]
+        if len(buffered) == n:
+            momentum = beta * momentum + sum(buffered) / n
+            x, buffered = x - server_lr * beta * momentum, []
     return x
 
 

@@ -3,6 +3,7 @@
 import json
 
 import evidence
+import language
 import numpy as np
 import privacy
 import pytest
@@ -55,6 +56,12 @@ def test_too_little_noise_is_caught(capsys: pytest.CaptureFixture[str]) -> None:
     privacy.show_audit([8.0], 300)
     lines = capsys.readouterr().out.splitlines()
     assert lines[-2].endswith("stands |") and lines[-1].endswith("is false |")
+
+
+def test_a_small_language_model_reads_what_every_python_has(tmp_path) -> None:
+    language.prepare(None, tmp_path / "text.npz", 20_000)
+    data = language.rows_of(tmp_path / "text.npz", 32, 20_000, together=False)
+    assert data.site_names == language.PACKAGES and len(data.evals["holdout"][0]) == 8 * language.HELD
 
 
 def row(who, label, times, end, seed=900):
