@@ -127,8 +127,8 @@ def refuse_recorded_code(settings: JsonMapping, named: Container[str] = ()) -> N
     for key in marked(RunConfig, "own"):
         value = settings.get(key)
         ours = key == "data" and is_named(str(value))  # nslkdd:FOLDER is spelled alike
-        theirs = isinstance(value, str) and (own_names(value) or value == "own") and not ours
-        if theirs and key not in named:
+        passed = (key, value) == ("client_optimizer", "own")  # an object, which has no name
+        if key not in named and isinstance(value, str) and (passed or own_names(value)) and not ours:
             raise UserError(
                 f"The record was made with code of somebody's own, {key} {value!r}, and a record must not "
                 f"choose what is run. Name it again: --{key.replace('_', '-')} {value}, or pass it in Python."
