@@ -110,7 +110,7 @@ def test_calibrate_then_forecast(
     monkeypatch.setattr(study_forecast, "STEPS", (2, 10))
     settings = FITTED | {"profile": truth, "clock": "makespan", "method": "fedavg", "rounds": rounds}
     amsfl.run(out=tmp_path / "run", eval_every=rounds, details="", steps=5, **settings)
-    (tmp_path / "fitted.csv").write_text(as_csv(calibrate([tmp_path / "run"])))
+    (tmp_path / "fitted.csv").write_text(as_csv(calibrate([tmp_path / "run"])[0]))
     ways = {}
     for name in ("truth", "fitted"):
         profile = str(tmp_path / f"{name}.csv")

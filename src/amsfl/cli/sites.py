@@ -20,7 +20,6 @@ from amsfl.settings.definitions import RunConfig
 if TYPE_CHECKING:
     from amsfl import planning
     from amsfl.report.statistics import Interval
-    from amsfl.study.calibrate import FittedSites
     from amsfl.study.forecast import ForecastRow
 
 TITLES = ("client", "weight", "s a step", "gain", "fading", "steps", "seconds", "next step", "stopped by")
@@ -155,8 +154,8 @@ def calibrate(
 
     if not folders:
         raise UserError("Name at least one folder of a run: amsfl calibrate runs/deploy.")
-    fitted = fitted_on(folders)
-    text = as_csv(fitted)
+    sites, server = fitted_on(folders)
+    text = as_csv(sites)
     if out is not None:
         if out.suffix != ".csv":
             raise UserError(
@@ -166,18 +165,13 @@ def calibrate(
             raise UserError(f"{str(out)!r} exists; choose another --out, or overwrite it with --force.")
         out.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(out, text.encode())
-    _show_sites(fitted, text)
-    if out is not None:
-        say(f"Written to {out}. Try it: amsfl run --profile {out} --clock makespan")
-
-
-def _show_sites(fitted: "FittedSites", text: str) -> None:
     header, *rows = csv.reader(text.splitlines())
     print_table(header, rows[:SHOWN], left=("client",))
-    out = screen()
     if len(rows) > SHOWN:
-        out.print(f"{SHOWN} of {len(rows):,} clients are shown.")
-    out.print(f"Of every latency {fitted.server_seconds:.2f} s are the server's own, between two rounds.")
+        say(f"{SHOWN} of {len(rows):,} clients are shown.")
+    say(f"Of every latency {server:.2f} s are the server's own, between two rounds.")
+    if out is not None:
+        say(f"Written to {out}. Try it: amsfl run --profile {out} --clock makespan")
 
 
 @flags.takes(RunConfig, leave_out=(*NOT_OF_STUDIES, *OWN))

@@ -8,12 +8,12 @@ scores, writes and asks who is available) is added to every client's latency.
 import csv
 import io
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from amsfl.clock.profile import COLUMNS, LARGEST, NAME, SMALLEST, Floats
+from amsfl.clock.profile import LARGEST, NAME, SMALLEST, Floats, Sites
 from amsfl.core import UserError, listed
 from amsfl.record import RunRecord, read_run
 
@@ -21,34 +21,13 @@ FEWEST = 3  # rounds that say anything
 SIGMAS = 1.4826  # of a normal law, in median absolute deviations
 JITTER = 10.0  # at most
 DUST = 1e-9  # of rounding: less jitter than this is none
+Trip = tuple[int, int, float, float]  # a client's place in the table, gradients, seconds, seconds of one step
+Span = tuple[float, list[int]]  # how long a round took, and who could not be asked then
 
 
-class FittedSites(NamedTuple):
-    """One entry a client; None where nothing of the kind was seen."""
-
-    names: tuple[str, ...]
-    step_seconds: Floats
-    latency: Floats
-    jitter: Floats | None
-    failure: Floats | None = None
-    on_seconds: Floats | None = None
-    off_seconds: Floats | None = None
-    weight: Floats | None = None
-    server_seconds: float = 0.0  # of the latency: what the server takes a round
-
-
-class TimedRound(NamedTuple):
-    """What a round's record says of time; clients by their places in the table."""
-
-    trips: list[tuple[int, int, float, float]]  # client, gradients, seconds, seconds of one step
-    failed: list[int]  # whose work came to nothing: not for being late, nor for being away
-    away: list[int]  # who could not be asked
-    took: float
-    server: float  # of that, besides clients' work
-
-
-def calibrate(folders: Sequence[Path]) -> FittedSites:
-    """A table of sites from the records of runs with the same clients."""
+def calibrate(folders: Sequence[Path]) -> tuple[Sites, float]:
+    """A table of sites from the records of runs with the same clients; and what of every latency is the
+    server's own."""
     runs = [read_run(folder) for folder in folders]
     for folder, run in zip(folders, runs, strict=True):
         if len(run.rounds) < FEWEST:
@@ -64,16 +43,16 @@ def calibrate(folders: Sequence[Path]) -> FittedSites:
     return fit(runs)
 
 
-def fit(runs: Sequence[RunRecord]) -> FittedSites:
-    """From the rounds of all runs, which have the same clients."""
+def fit(runs: Sequence[RunRecord]) -> tuple[Sites, float]:
+    """From the rounds of all runs, which have the same clients; a column only where there is something."""
     names = _names(runs[0])
     if _is_real(runs[0]):  # by their numbers, whoever was first to answer
         names = sorted(names, key=lambda name: (len(name), name))
     places = [np.array([names.index(name) for name in _names(run)]) for run in runs]
     timed = [_timed(run, mine) for run, mine in zip(runs, places, strict=True)]
-    rounds = [each for some in timed for each in some]
+    all_trips, all_failed, servers, spans = zip(*timed, strict=True)
     trips: list[list[tuple[int, float, float]]] = [[] for _ in names]
-    for client, gradients, seconds, one in (trip for each in rounds for trip in each.trips):
+    for client, gradients, seconds, one in chain(*all_trips):
         trips[client].append((gradients, seconds, one))
     silent = [name for name, mine in zip(names, trips, strict=True) if not mine]
     if silent:
@@ -82,32 +61,24 @@ def fit(runs: Sequence[RunRecord]) -> FittedSites:
             "one more that it took part in."
         )
     step, rest, jitter = (np.array(column) for column in zip(*map(_client, trips), strict=True))
-    server = float(np.median([each.server for each in rounds]))
-    failed = np.bincount([who for each in rounds for who in each.failed], minlength=len(names))
-    tried = failed + [len(mine) for mine in trips]
-    on, off = _presence(timed, len(names))
+    server = float(np.median([*chain(*servers)]))
+    failed = np.bincount([*chain(*all_failed)], minlength=len(names))
     weights = (_weights(run, mine) for run, mine in zip(runs, places, strict=True))
-    return FittedSites(
-        tuple(names),
-        step,
-        np.clip(rest + server, 0.0, LARGEST),
-        jitter if jitter.any() else None,
-        failed / tried if failed.any() else None,
-        on,
-        off,
-        next((each for each in weights if each is not None), None),
-        server,
-    )
+    columns = next((each for each in weights if each), {})
+    columns |= {"step_seconds": step, "latency": np.clip(rest + server, 0.0, LARGEST)}
+    columns |= {"jitter": jitter} if jitter.any() else {}
+    columns |= {"failure": failed / (failed + [len(mine) for mine in trips])} if failed.any() else {}
+    columns |= _presence(spans, len(names))
+    return Sites(Path("profile.csv"), tuple(names), columns), server
 
 
-def as_csv(fitted: FittedSites) -> str:
+def as_csv(sites: Sites) -> str:
     """The CSV that `amsfl run --profile`, `amsfl plan` and `amsfl deploy --profile` take."""
-    columns = {name: column for name in COLUMNS if (column := getattr(fitted, name, None)) is not None}
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([NAME, *columns])
-    for place, name in enumerate(fitted.names):
-        writer.writerow([name, *(f"{float(column[place]):.6g}" for column in columns.values())])
+    writer.writerow([NAME, *sites.columns])
+    for place, name in enumerate(sites.clients):
+        writer.writerow([name, *(f"{float(column[place]):.6g}" for column in sites.columns.values())])
     return file.getvalue()
 
 
@@ -123,16 +94,18 @@ def _names(run: RunRecord) -> list[str]:
     return list(names or map(str, range(count)))
 
 
-def _timed(run: RunRecord, places: Floats) -> list[TimedRound]:
-    """The rounds of a run; `places` are its clients' in the table."""
+def _timed(run: RunRecord, places: Floats) -> tuple[list[Trip], list[int], list[float], list[Span]]:
+    """A run's trips, whose work came to nothing (not for being late, nor for being away), what the server
+    took of every round besides clients' work, and the rounds' spans; `places` are its clients' in the table.
+    """
     real, whole = _is_real(run), max(len(each.plan.get("asked", ())) for each in run.rounds) == len(places)
     speeds = np.array(run.manifest.about.get("clients", {}).get("step_seconds", ()))
-    rounds = []
+    trips, failed, servers, spans = list[Trip](), list[int](), list[float](), list[Span]()
     for each in run.rounds:
         steps = each.plan.get("step_seconds", speeds[each.cohort] if len(speeds) else ())
         gradients = np.array(each.steps, int) + bool(each.readings)
         seconds = each.plan["client_seconds"]
-        trips = zip(places[each.cohort].tolist(), gradients.tolist(), seconds, steps, strict=True)
+        trips += zip(places[each.cohort].tolist(), gradients.tolist(), seconds, steps, strict=True)
         if real:
             lost = {item["client"] for item in each.plan["refused"]} - {None, *each.cohort}
             took, server = each.wall["seconds"], each.wall["seconds"] - each.round_seconds["makespan"]
@@ -140,9 +113,10 @@ def _timed(run: RunRecord, places: Floats) -> list[TimedRound]:
             lost = {int(who) for who, _, to in each.dropped if to < each.seconds["makespan"]}
             took, server = each.round_seconds["makespan"], 0.0
         absent = {*range(len(places))} - {*each.plan["asked"]} if real and whole else set[int]()
-        failed, away = (places[sorted(some)].tolist() if some else [] for some in (lost, absent))
-        rounds.append(TimedRound([*trips], failed, away, took, max(server, 0.0)))
-    return rounds
+        failed += [places[who] for who in lost]
+        servers.append(max(server, 0.0))
+        spans.append((took, [places[who] for who in absent]))
+    return trips, failed, servers, spans
 
 
 def _client(trips: Sequence[tuple[int, float, float]]) -> tuple[float, float, float]:
@@ -159,30 +133,30 @@ def _client(trips: Sequence[tuple[int, float, float]]) -> tuple[float, float, fl
     return step, rest, min(sigma, JITTER) if sigma > DUST else 0.0
 
 
-def _presence(runs: Sequence[Sequence[TimedRound]], clients: int) -> tuple[Floats | None, Floats | None]:
+def _presence(runs: Sequence[Sequence[Span]], clients: int) -> dict[str, Floats]:
     """Mean seconds there and away: the time spent so over how often it came to an end."""
     on, off, left, back = (np.zeros(clients) for _ in range(4))
-    for rounds in runs:
+    for spans in runs:
         was = np.zeros(clients, bool)
-        for nth, each in enumerate(rounds):
-            now = np.isin(np.arange(clients), each.away)
-            on, off = on + each.took * ~now, off + each.took * now
+        for nth, (took, away) in enumerate(spans):
+            now = np.isin(np.arange(clients), away)
+            on, off = on + took * ~now, off + took * now
             if nth:
                 left, back = left + (now & ~was), back + (was & ~now)
             was = now
     if not off.any():
-        return None, None
+        return {}
     # who was never seen to leave stays as long as it was seen; 0 seconds away is never away
     stays = np.clip(on / np.maximum(left, 1), SMALLEST, LARGEST)
-    return stays, np.clip(off / np.maximum(back, 1), 0.0, LARGEST)
+    return {"on_seconds": stays, "off_seconds": np.clip(off / np.maximum(back, 1), 0.0, LARGEST)}
 
 
-def _weights(run: RunRecord, places: Floats) -> Floats | None:
+def _weights(run: RunRecord, places: Floats) -> dict[str, Floats]:
     """Shares of the data, where only the clients know them: of the last round where all counted in full."""
     everybody = [*range(len(places))]
     whole = [each for each in run.rounds if sorted(each.cohort) == everybody and not any(each.staleness)]
     if run.settings.get("data") != "own" or not whole or not whole[-1].mix:
-        return None
+        return {}
     shares = np.zeros(len(places))
     shares[places[whole[-1].cohort]] = whole[-1].mix
-    return np.asarray(shares / shares.sum())
+    return {"weight": shares / shares.sum()}
