@@ -15,8 +15,7 @@ from test_report_names import Words
 from amsfl import run
 from amsfl.report import figures as style
 from amsfl.report.page import compose, lines
-from amsfl.report.paper import PAPER
-from amsfl.report.tables import Column, Table
+from amsfl.report.tables import PAPER, Column, Table
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,7 @@ def test_the_papers_numbers_stand_beside_ours_on_its_data_alone(study):
 
 def test_figures_are_there_and_well_formed(study):
     assert not (study / "figure_b.svg").exists()  # two trials have no density
-    for name in ("figure_a", "score_time", "time_to_target", "steps"):
+    for name in ("figure_a", "score_time", "steps"):
         text = (study / f"{name}.svg").read_text(encoding="utf-8")
         ElementTree.fromstring(text)
         assert "prefers-color-scheme:dark" in text and style.INK not in text
@@ -172,7 +171,7 @@ def test_the_page_is_whole_fits_and_follows_light_and_dark(study, browser, width
     browser.get_log("browser")
     browser.get((study / "report.html").as_uri())
     images = browser.execute_script("return [...document.images].map(i => [i.complete, i.naturalWidth])")
-    assert len(images) == 4 and all(complete and width > 0 for complete, width in images)
+    assert len(images) == 3 and all(complete and width > 0 for complete, width in images)
     assert browser.get_log("browser") == []
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
     outside = "return [...document.querySelectorAll('body *')].filter(e => !e.closest('.wide, pre') && "

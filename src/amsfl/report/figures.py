@@ -131,7 +131,7 @@ def figures(c: Comparison) -> list[Picture]:
     """All figures; matplotlib is imported here and not before."""
     import matplotlib
 
-    makers = (score_over_time, target_times, figure_a, figure_b, steps)
+    makers = (score_over_time, figure_a, figure_b, steps)
     with matplotlib.rc_context(RC):
         return [render(*drawn) for make in makers if (drawn := make(c)) is not None]
 
@@ -212,34 +212,6 @@ def _curve_caption(c: Comparison) -> str:
     return text
 
 
-def target_times(c: Comparison) -> Drawn | None:
-    """A row a method: mean and interval above, trials below."""
-    if c.target is None or len(c.methods) == 1:
-        return None
-    figure, grid = canvas(0.9 + 0.38 * len(c.methods))
-    axes = grid[0][0]
-    for place, key in enumerate(c.methods):
-        own, mean = look(c.place(key)), c.interval(key, "least_seconds")
-        times, hits = c.numbers(key, "least_seconds"), c.numbers(key, "reached")
-        for seconds, hit in zip(times, hits, strict=True):
-            axes.plot(seconds, place + 0.2, "o" if hit else ">", ms=4, color=own["color"], alpha=0.7, mew=0)
-        axes.plot([mean.low, mean.high], [place - 0.12] * 2, color=own["color"], linewidth=3)
-        axes.plot(mean.mean, place - 0.12, own["marker"], ms=7, color=own["color"], mec=INK, mew=0.8)
-    _name_rows(axes, c)
-    axes.set_xlim(left=0)
-    axes.set_xlabel(f"virtual seconds to {c.goal} ({c.clock} clock)")
-    text = "Mean with its 95% interval; below it, a dot is a trial"
-    text += "." if all(map(c.reached, c.methods)) else ", a triangle one that did not get there."
-    return "time_to_target", f"Time to {c.goal}", text, figure
-
-
-def _name_rows(axes: "Axes", c: Comparison) -> None:
-    """Methods on the vertical axis, first one on top."""
-    axes.set_yticks(range(len(c.methods)), [fill(short(c.label(key)), NAME_WIDTH) for key in c.methods])
-    axes.set_ylim(len(c.methods) - 0.4, -0.6)
-    axes.grid(axis="y", visible=False)
-
-
 def figure_a(c: Comparison) -> Drawn | None:
     if len(c.trials) == 1:
         return None  # one dot
@@ -281,7 +253,9 @@ def _distribution(c: Comparison, draw: Callable[["Axes", int, list[float], str],
         axes.set_title(title)
         axes.set_xlabel(c.score.title)
         axes.locator_params(axis="x", nbins=4)
-        _name_rows(axes, c)
+        axes.set_yticks(range(len(c.methods)), [fill(short(c.label(key)), NAME_WIDTH) for key in c.methods])
+        axes.set_ylim(len(c.methods) - 0.4, -0.6)  # the first one on top
+        axes.grid(axis="y", visible=False)
     return figure
 
 

@@ -17,13 +17,11 @@ from amsfl.core.version import VERSION
 from amsfl.record import StudyRecord, dumps, publish
 from amsfl.report.comparison import Comparison, compare
 from amsfl.report.figures import figures
-from amsfl.report.paper import PROTOCOL
 from amsfl.report.read import read, shown
 from amsfl.report.sentences import answer, brackets, notes, scope
-from amsfl.report.tables import Column, Table, tables
+from amsfl.report.tables import PROTOCOL, Column, Table, tables
 
 SUMMARY, PAGE = "summary.json", "report.html"
-FIRST = ("score_time", "time_to_target")  # before the tables
 LONG = 15  # rows that are shown without a click
 DASH = "–"  # noqa: RUF001
 HERE = Path(__file__).parent
@@ -66,10 +64,10 @@ def compose(
         answer=answer(c),
         scope=scope(c),
         notes=[_unfinished(sources), *notes(c)],
-        first=[picture for picture in pictures if picture.name in FIRST],
+        first=[picture for picture in pictures if picture.name == "score_time"],  # before the tables
         tables=made,
         marks=marks,
-        pictures=[picture for picture in pictures if picture.name not in FIRST],
+        pictures=[picture for picture in pictures if picture.name != "score_time"],
         protocol=PROTOCOL if c.paper else "",
         settings="\n".join(f"# {shown(s.folder)}\n{dumps(s.settings, indent=1)}" for s in sources),
     ).encode()
