@@ -10,7 +10,7 @@ from federation_small import SMALL, own_data
 import amsfl
 from amsfl import clock
 from amsfl.core import UserError
-from amsfl.report.page import write
+from amsfl.report import write
 from amsfl.simulation.rounds import spent_by
 from amsfl.simulation.trial import JOB
 

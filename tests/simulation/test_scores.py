@@ -21,7 +21,7 @@ from amsfl.engines import losses, models, task
 from amsfl.engines.contract import BLOCK, outputs
 from amsfl.engines.evaluate import evaluator
 from amsfl.portable.evaluation import of_classes
-from amsfl.report.page import write
+from amsfl.report import write
 
 
 def unbalanced(rows: int = 120, **changes: Any) -> Dataset:

@@ -98,7 +98,7 @@ def report(
     ] = None,
 ) -> None:
     """Rebuild the report from what is finished, or overlay several studies and runs."""
-    from amsfl.report.page import write
+    from amsfl.report import write
     from amsfl.settings.parse import make_config
 
     if not folders:
@@ -182,7 +182,7 @@ def execute(
 ) -> None:
     """All of the study and its report."""
     from amsfl.cli.progress import watching_study
-    from amsfl.report.page import write
+    from amsfl.report import write
     from amsfl.study.run import check_folder, open_folder, pending, run_blocks
 
     if search:

@@ -14,10 +14,10 @@ from markupsafe import Markup
 
 from amsfl.core.records import Json
 from amsfl.core.version import VERSION
-from amsfl.record import StudyRecord, dumps, publish
+from amsfl.record import StudyRecord, dumps
 from amsfl.report.comparison import Comparison, compare
 from amsfl.report.figures import figures
-from amsfl.report.read import read, shown
+from amsfl.report.read import shown
 from amsfl.report.sentences import answer, brackets, notes, scope
 from amsfl.report.tables import PROTOCOL, Column, Table, tables
 
@@ -25,22 +25,6 @@ SUMMARY, PAGE = "summary.json", "report.html"
 LONG = 15  # rows that are shown without a click
 DASH = "–"  # noqa: RUF001
 HERE = Path(__file__).parent
-
-
-def write(folders: list[Path], out: Path, target: float | None = None, score: str | None = None) -> Path:
-    """Read what is finished in the folders and write the report.
-
-    Args:
-        folders: Of studies and runs.
-        out: Where the report goes.
-        target: Another score of the hold-out to measure times to.
-        score: Which one, as in f1; that of the records by default.
-
-    Returns:
-        The page's path.
-    """
-    publish(out, compose(read(folders), target, score))
-    return out / PAGE
 
 
 def compose(
