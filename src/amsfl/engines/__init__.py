@@ -2,7 +2,17 @@
 
 from amsfl.core import UserError, nearest
 from amsfl.engines import devices
-from amsfl.engines.contract import Engine, Models, Results, Work, number_scores, table_scores
+from amsfl.engines.contract import (
+    MOST,
+    Ahead,
+    Engine,
+    Models,
+    Results,
+    Vectors,
+    Work,
+    number_scores,
+    table_scores,
+)
 from amsfl.engines.task import Task
 from amsfl.methods import Federation
 

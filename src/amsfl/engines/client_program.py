@@ -15,7 +15,7 @@ from jax.flatten_util import ravel_pytree
 from amsfl import protocol, sampling
 from amsfl.core.records import Array, Number, Tree
 from amsfl.engines import losses
-from amsfl.engines.contract import Models, Results, Work
+from amsfl.engines.contract import Ahead, Models, Results, Work
 from amsfl.engines.task import Task
 from amsfl.methods import Federation, Method
 from amsfl.protocol import LocalState
@@ -41,7 +41,13 @@ class ClientJob(NamedTuple):
     chance: Array  # by which rows are in a private minibatch (sampling.digits); else no columns
 
 
-INTEGERS, TRIAL, STEPS, BEGIN = 9, 0, 4, 5  # columns of a table, places of some; the last make its key
+INTEGERS, TRIAL, STEPS, BEGIN, CLIENT = (
+    9,
+    0,
+    4,
+    5,
+    8,
+)  # columns of a table, places of some; the last make its key
 FLOATS, SHARE = 3, 2  # lr, noise, and how much its upload counts in a sum
 
 
@@ -64,27 +70,27 @@ def batch_of(job: ClientJob, rows: Rows, step: Number, size: int, shuffled: int 
     return x[row], y[row]
 
 
-def job_tables(task: Task, batch: int, private: bool) -> Callable[[Sequence[Work]], Table]:
-    """make(work of many trials) -> the table of all their jobs, one after another."""
+def job_tables(task: Task, batch: int, private: bool) -> Callable[[Sequence[Work | Ahead]], Table]:
+    """make(work of many trials) -> the table of all their jobs, one after another, [rounds, ...] if ahead."""
     shards, seeds = task.shards, sampling.words(task.seeds).view(np.int32)
     fixed = np.stack([shards.start, shards.size, shards.held], -1).astype(np.int32)
     noise = np.zeros(shards.size.shape) if task.noise is None else task.noise
     chances = sampling.digits(batch, shards.size)[..., : None if private else 0]
 
-    def make(asked: Sequence[Work]) -> Table:
+    def make(asked: Sequence[Work | Ahead]) -> Table:
         columns = zip(
             *((each.client, each.steps, each.lr, each.number, each.begin) for each in asked), strict=True
         )
-        who, steps, lr, number, begin = map(np.concatenate, columns)
-        trial = np.repeat([each.trial for each in asked], [len(each.client) for each in asked])
-        integers = np.empty((len(who), INTEGERS), np.int32)
-        integers[:, TRIAL], integers[:, 1:STEPS] = trial, fixed[trial, who]
-        integers[:, STEPS], integers[:, BEGIN] = steps, begin
-        integers[:, 6], integers[:, 7], integers[:, 8] = seeds[trial], number, who
-        floats = np.zeros((len(who), FLOATS), task.dtype)
-        floats[:, 0], floats[:, 1] = lr, noise[trial, who]
+        who, steps, lr, number, begin = (np.concatenate(column, -1) for column in columns)
+        trial = np.repeat([each.trial for each in asked], [each.client.shape[-1] for each in asked])
+        integers = np.empty((*who.shape, INTEGERS), np.int32)
+        integers[..., TRIAL], integers[..., 1:STEPS] = trial, fixed[trial, who]
+        integers[..., STEPS], integers[..., BEGIN] = steps, begin
+        integers[..., 6], integers[..., 7], integers[..., CLIENT] = seeds[trial], number, who
+        floats = np.zeros((*who.shape, FLOATS), task.dtype)
+        floats[..., 0], floats[..., 1] = lr, noise[trial, who]
         if asked[0].shares is not None:
-            floats[:, SHARE] = np.concatenate([each.shares for each in asked])
+            floats[..., SHARE] = np.concatenate([each.shares for each in asked], -1)
         return integers, floats, chances[trial, who]
 
     return make

@@ -130,9 +130,40 @@ class Results(NamedTuple):
     readings: Array  # [jobs, fields of a Reading]; no fields when not taken
 
 
+MOST = 64  # rounds of one call: asking for it then takes a fiftieth of the shortest rounds
+
+
+class Vectors(NamedTuple):
+    """All of one trial's: the server's, and [clients, ...] the clients'."""
+
+    anchor: Array
+    server: Array
+    step: Array  # the last global one
+    client: Array
+    kept: Array
+
+
+class Ahead(NamedTuple):
+    """One trial's next rounds, where nothing of one decides the next; [rounds, jobs] as a Work's are."""
+
+    trial: int
+    vectors: Vectors
+    begin: Array  # [jobs]
+    client: Array
+    steps: Array
+    lr: Array
+    number: Array
+    shares: Array
+    weights: Array  # the jobs' shares of all data
+
+
 class Engine(Protocol):
     task: Task
     federation: Federation
+
+    @property
+    def ahead(self) -> Callable[[Sequence[Ahead]], list[Vectors]] | None:
+        """What each trial's vectors are after its rounds; None: rounds go one by one."""
 
     def work(self, asked: Sequence[Work]) -> list[Results]:
         """What clients do in a round, of as many trials as ask: each as it would come out alone."""

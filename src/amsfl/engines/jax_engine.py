@@ -18,9 +18,9 @@ import numpy as np
 
 from amsfl.core import Upload
 from amsfl.core.records import Array, Number, Tree
-from amsfl.engines import client_program, devices, private_gradients
+from amsfl.engines import client_program, devices, private_gradients, several_rounds
 from amsfl.engines.client_program import BEGIN, SHARE, STEPS, TRIAL, ClientJob, Rows, Table, job_tables
-from amsfl.engines.contract import Models, Results, Work
+from amsfl.engines.contract import Ahead, Models, Results, Vectors, Work
 from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
 from amsfl.engines.memory import check_fits, lane_bytes, room_for
@@ -72,6 +72,9 @@ class JaxEngine:
         program = partial(wave_program, task, federation, batch, readings)
         self._programs = {each: devices.jit(program(each), self.light) for each in (False, True)}
         self._compiled = set[Any]()
+        # several GPUs share a batch's waves, and a CPU's workers a round's: they meet after every round
+        self.ahead = None if self.cpu or len(self.devices) > 1 else self.several
+        self._several = several_rounds.program(program(True))
         self._pool = ThreadPoolExecutor(self.workers)
         self.evaluate = evaluator(task, self._pool)
 
@@ -92,6 +95,24 @@ class JaxEngine:
                 calls = [self._call(some, ends, table, kept, nth, wave) for nth, wave in enumerate(waves)]
                 found |= collect(some, ends, waves, self._run(calls))
         return [found[work.trial] for work in asked]
+
+    def several(self, asked: Sequence[Ahead]) -> list[Vectors]:
+        """See contract.Engine.ahead."""
+        found: list[Any] = [None] * len(asked)
+        for places in several_rounds.side_by_side(asked, self.lanes):
+            more = rounded(len(places)) - len(places)  # a few programs serve any number of trials
+            some = [asked[place] for place in (*places, *places[-1:] * more)]
+            some = [each._replace(begin=each.begin + place) for place, each in enumerate(some)]
+            vectors = Vectors(*map(np.stack, zip(*(each.vectors for each in some), strict=True)))
+            plan, rows = (
+                several_rounds.planned(some, self._tables(some)),
+                (*self.rows[0], self._order(0, ...)),
+            )
+            rounds = np.int32(len(some[0].client))
+            moved = jax.tree.map(np.array, self._several(self.method, rows, vectors, plan, rounds))
+            for nth, place in enumerate(places):
+                found[place] = Vectors(*(part[nth] for part in moved))
+        return found
 
     def _waves(self, asked: Sequence[Work]) -> list[Wave]:
         if not self.cpu:
@@ -187,15 +208,16 @@ def wave_program(task: Task, federation: Federation, batch: int, readings: bool,
     if federation.private_rows is not None:
         private = private_gradients.gradient(task, federation.private_rows, batch)
 
-    @partial(jax.jit, inline=True)  # so that it is traced once, and looked at twice
-    def whole(
-        method: Method, rows: Rows, models: Models, jobs: ClientJob, share: Array, sums: Array, most: Number
+    def wave(
+        method: Method, rows: Rows, models: Models, state: Array, memory: Array, table: Table, sums: Array
     ) -> Results:
         client = client_program.program(task, federation._replace(method=method), batch, readings, private)
+        jobs, share = client_program.jobs_of(table, state, memory)
+        longest = jobs.steps.max()
 
         def one(job: ClientJob) -> Results:
             own = Models(*(part[0] if len(part) == 1 else part[job.begin] for part in models))
-            return client(job, own, rows, most)
+            return client(job, own, rows, longest)
 
         if len(share) == 1:  # its loop ends by itself, with no lane to mask
             alone = one(jax.tree.map(lambda part: part[0], jobs))
@@ -203,17 +225,6 @@ def wave_program(task: Task, federation: Federation, batch: int, readings: bool,
         else:
             done = jax.vmap(one)(jobs)
         return done if one_by_one else done._replace(uploads=summed(done.uploads, share, sums))  # type: ignore[no-any-return]
-
-    def wave(
-        method: Method, rows: Rows, models: Models, state: Array, memory: Array, table: Table, sums: Array
-    ) -> Results:
-        jobs, share = client_program.jobs_of(table, state, memory)
-        longest = jobs.steps.max()
-        parts = method, rows, models, jobs, share, sums, longest
-        # In a loop that runs once, which the compiler does not know: what stands outside of any loop XLA's
-        # CPU runtime hands to a pool of threads, which compete with the workers for the cores
-        nothing = jax.tree.map(lambda part: jnp.zeros(part.shape, part.dtype), jax.eval_shape(whole, *parts))
-        return jax.lax.fori_loop(0, jnp.minimum(longest, 1), lambda _, __: whole(*parts), nothing)  # type: ignore[no-any-return]
 
     return wave
 

@@ -132,6 +132,8 @@ class JaxNetwork:
 class LoopEngine:
     """Engine (see contract.Engine). Networks that numpy does not know compute in jax; the rest is to read."""
 
+    ahead = None
+
     def __init__(self, task: Task, federation: Federation, batch: int, readings: bool = False):
         self.task, self.batch, self.readings = task, batch, readings
         self.federation, self.optimizer = federation, federation.method.client_optimizer

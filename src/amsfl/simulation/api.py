@@ -183,17 +183,20 @@ def _drive(
     on_end: Callable[[Summary | None], None],
 ) -> Result:
     """Run a trial to its end; every round is recorded, and its observers hear of it, as it comes."""
-    started = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done)
+    started, saved = time.perf_counter() - sum(each.wall.get("seconds", 0.0) for each in done), trial.round
     with stoppable() as interrupted:
         for ((_, fresh),) in together(setup, [trial]):
             done.append(fresh)
             if trial.best_score is not None and trial.best_round == fresh.round:
                 trial.best_model = model_of(setup, trial)
-            stop = interrupted.is_set() and trial.status == "running"
+            there = fresh.round == trial.round  # else it is ahead of its records
+            stop = there and interrupted.is_set() and trial.status == "running"
             if writer:
                 writer.append(fresh)
-                if stop or trial.round % setup.config.checkpoint_every == 0 or trial.status != "running":
+                due = trial.round // setup.config.checkpoint_every > saved // setup.config.checkpoint_every
+                if there and (stop or due or trial.status != "running"):
                     writer.checkpoint(trial.checkpoint())
+                    saved = trial.round
             for hear in listeners:
                 hear(fresh)
             if stop:

@@ -19,8 +19,8 @@ from amsfl.clock.profile import Account
 from amsfl.core import Reading, Upload, Verdict, score
 from amsfl.core.records import Array, Json, Number
 from amsfl.core.scores import worth
-from amsfl.engines import Models, Results, Work
-from amsfl.planning.planner import Decision, decide, learn, start
+from amsfl.engines import MOST, Ahead, Models, Results, Vectors, Work
+from amsfl.planning.planner import Decision, decide, learn, rate_now, start
 from amsfl.record import RoundRecord
 from amsfl.simulation.events import DRAWS, aged_uploads, allowance, models_of, next_round
 from amsfl.simulation.setup import RunSetup
@@ -28,7 +28,7 @@ from amsfl.simulation.summary import ranked
 from amsfl.simulation.trial import JOB, NOBODY, Round, TrialState, first_state
 
 Scoring = tuple[Array, str]  # models [m, dim] whose scores on a split are asked for
-Asked = Work | Scoring | RoundRecord
+Asked = Work | Ahead | Scoring | RoundRecord
 OTHERS_EVERY = 10  # scored rounds of the hold-out for one of the other splits; the last round has all
 Steps = Generator[Asked, Any, Any]
 
@@ -36,6 +36,9 @@ Steps = Generator[Asked, Any, Any]
 def rounds(setup: RunSetup, trial: TrialState) -> Steps:
     """Yield what is to be computed, and every round's record when it is over."""
     while trial.status == "running":
+        if setup.ahead and setup.whole_rounds[trial.index]:
+            yield from rounds_ahead(setup, trial)
+            continue
         this = plan_round(setup, trial)  # who works how much: planning/, and when: clock/, events.py
         asked, found = begin_round(setup, trial, this), []
         for work in asked:
@@ -56,6 +59,42 @@ def rounds(setup: RunSetup, trial: TrialState) -> Steps:
         yield round_record(setup, trial, this, scores)
 
 
+def rounds_ahead(setup: RunSetup, trial: TrialState) -> Steps:
+    """Rounds until the next scores in one call of the engine: nothing of one decides the next."""
+    everybody, often, first = setup.cohort == len(trial.steps), setup.config.eval_every, trial.round
+    planned, works, records = list[Round](), list[Work](), list[RoundRecord]()
+    while trial.status == "running" and len(records) < MOST and (not records or trial.round % often):
+        if planned and everybody:  # whose plan stays
+            (this,) = planned
+            lr = rate_now(setup.contexts[trial.index], trial.memory, trial.round)
+            trial.begun += this.decision.steps
+            this.end += this.seconds["makespan"]
+            pass_time(setup, trial, this)
+            records.append(records[0]._replace(round=trial.round, seconds=trial.seconds, lr=lr))
+        else:
+            this = plan_round(setup, trial)
+            planned.append(this)
+            works += begin_round(setup, trial, this)
+            records.append(round_record(setup, trial, this, {}))
+    rates, numbers = (
+        np.array([[each.lr] for each in records], float),
+        first + np.arange(len(records))[:, None],
+    )
+    client, steps, shares = (
+        np.stack([getattr(work, name) for work in works]) for name in ("client", "steps", "shares")
+    )
+    weights, shape = np.stack([each.weights for each in planned]), (len(records), client.shape[1])
+    columns = (np.broadcast_to(each, shape) for each in (client, steps, rates, numbers, shares, weights))
+    vectors = Vectors(trial.anchor, trial.server, trial.step, trial.client, trial.kept)
+    moved = yield Ahead(trial.index, vectors, works[0].begin, *columns)
+    trial.anchor, trial.server, trial.step, trial.client, trial.kept = moved
+    scores = yield from evaluate(setup, trial)
+    if scores:
+        yield from end_trial(setup, trial, this, scores)
+    yield from records[:-1]
+    yield records[-1]._replace(metrics=scores)
+
+
 def together(setup: RunSetup, trials: Sequence[TrialState]) -> Iterator[list[tuple[TrialState, RoundRecord]]]:
     """All trials' rounds, side by side; yields the trials and their records after each."""
     steps = {trial.index: rounds(setup, trial) for trial in trials}
@@ -71,14 +110,18 @@ def together(setup: RunSetup, trials: Sequence[TrialState]) -> Iterator[list[tup
     started = time.perf_counter()
     go_on([*steps], [None] * len(steps))
     while asked:
-        work, scoring = dict[int, Work](), dict[int, Scoring]()
+        work, ahead, scoring = dict[int, Work](), dict[int, Ahead](), dict[int, Scoring]()
         for index, each in asked.items():
             if isinstance(each, Work):
                 work[index] = each
+            elif isinstance(each, Ahead):
+                ahead[index] = each
             elif not isinstance(each, RoundRecord):
                 scoring[index] = each
         if work:
             go_on([*work], setup.engine.work([*work.values()]))
+        elif ahead and setup.engine.ahead:
+            go_on([*ahead], setup.engine.ahead([*ahead.values()]))
         elif scoring:
             go_on(*score_together(setup, scoring))
         else:  # nobody asks for anything any more
@@ -168,13 +211,19 @@ def plan_round(setup: RunSetup, trial: TrialState) -> Round:
     for name, each in setup.costs[trial.index].accounts.items():
         wasted = spent_by(each, this.dropped, came=False).sum() if len(this.dropped) else 0.0
         this.spent[name] = float(spent_by(each, this.jobs).sum() + wasted)
-        trial.spent[name] = trial.spent.get(name, 0.0) + this.spent[name]
+    pass_time(setup, trial, this)
+    return this
+
+
+def pass_time(setup: RunSetup, trial: TrialState, this: Round) -> None:
+    """Count a planned round, and see whether the trial ends with it."""
+    for name, each in this.spent.items():
+        trial.spent[name] = trial.spent.get(name, 0.0) + each
     trial.round += 1
     trial.seconds = {"sum": trial.seconds["sum"] + this.seconds["sum"], "makespan": this.end}
     np.add.at(trial.steps, this.jobs["client"], this.jobs["steps"])
     if is_over(setup, trial):
         trial.status = "finished"
-    return this
 
 
 def _whole_cohort(setup: RunSetup, trial: TrialState) -> Round:
@@ -252,6 +301,9 @@ def begin_round(setup: RunSetup, trial: TrialState, this: Round) -> list[Work]:
     if setup.federation.private_clients is not None:  # who was not drawn counts nothing
         weights = weights * np.isin(clients, draw_by_chance(setup, trial.seed, this.version))
     this.weights, this.steps = weights.astype(setup.task.dtype), jobs["steps"].astype(setup.task.dtype)
+    if not setup.compares_uploads:
+        mix = np.asarray(method.mix(setup.weights[trial.index, clients], jobs["steps"]), float)
+        this.counted = mix.tolist()
     shares = None  # how much each upload counts, where their sum is all that the server needs
     if not setup.one_by_one and (whole or (jobs["version"] == this.version).all()):
         shares = np.asarray(method.mix(this.weights, this.steps))
@@ -311,9 +363,6 @@ def end_round(
         history=trial.history[clients],
     )
     trial.anchor, trial.step, trial.history[clients] = moved, moved - trial.anchor, history
-    if not setup.compares_uploads:
-        mix = np.asarray(federation.method.mix(setup.weights[trial.index, clients], jobs["steps"]), float)
-        this.counted = mix.tolist()
     if federation.rule and weighed:
         this.weighed = {name: np.asarray(each, float) for name, each in weighed.items()}
 
@@ -359,7 +408,7 @@ def round_record(setup: RunSetup, trial: TrialState, this: Round, scores: dict[s
     if weighed:  # how much each counts by what it claims, and after each link of the rule
         shares = setup.weights[index, clients]
         weighed = {"claimed": shares / np.sum(shares), **weighed}
-    read = this.reading.grad_sq.any()  # all zero when none were taken
+    read = this.reading is not None and this.reading.grad_sq.any()  # all zero when none were taken
     return RoundRecord(
         round=trial.round,
         seconds=trial.seconds,

@@ -78,6 +78,7 @@ class RunSetup(NamedTuple):
     compares_uploads: bool  # whether the server compares them, not just adds them up
     one_by_one: bool  # whether it, or the record, wants them one by one
     judges: bool  # whether the server may go back to an older model
+    ahead: bool  # whether several rounds are planned before the first one runs, where they are whole
 
 
 def goes_by_loss(config: RunConfig, dataset: Dataset) -> bool:
@@ -181,8 +182,8 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     if federation.private_rows:
         job = job._replace(noise=np.array([[each.noise for each in one.exposures] for one in ledgers]))
     if config.engine == "auto":
-        engine = engine_by_size(config, job, federation, policy)
-        configs = [each.model_copy(update={"engine": engine}) for each in configs]
+        by_size = engine_by_size(config, job, federation, policy)
+        configs = [each.model_copy(update={"engine": by_size}) for each in configs]
         config = configs[0]
     room = room_of(config.cohort, clients, federation)
     conditions = [
@@ -200,6 +201,9 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     stale = end.weight if end.overlap else None
     claimed_costs = [cast.costs(trial, each) for trial, each in enumerate(costs)]
     plans = zip(configs, policies, claimed, claimed_costs, job.shards.size, strict=True)
+    reads, learns = takes_readings(method, policy), planner.learns(method, policy)
+    one_by_one = federation.compares_uploads or "models" in config.details
+    engine = engines.make(config.engine, job, federation, config.batch, reads, room)
     return RunSetup(
         config=config,
         configs=list(configs),
@@ -207,9 +211,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         task=job,
         federation=federation,
         policy=policy,
-        engine=engines.make(
-            config.engine, job, federation, config.batch, takes_readings(method, policy), room
-        ),
+        engine=engine,
         profiles=profiles,
         costs=costs,
         work=work,
@@ -228,8 +230,9 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         conditions=conditions,
         limits=[limits_of(each) for each in configs],
         whole_rounds=[each is None and end.waits_for_all for each in conditions],
-        learns=planner.learns(method, policy),
+        learns=learns,
         compares_uploads=federation.compares_uploads,
-        one_by_one=federation.compares_uploads or "models" in config.details,
+        one_by_one=one_by_one,
         judges=method.judges,
+        ahead=engine.ahead is not None and not (reads or learns or one_by_one or mechanism or cast.attacks),
     )
