@@ -20,8 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from amsfl.core.records import Tree
-from amsfl.engines.models import Layer, Layers, flips
-from amsfl.portable.network import VARIANCE_FLOOR, LayerSpec
+from amsfl.portable.network import VARIANCE_FLOOR, Layer, Layers, LayerSpec, flips
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))

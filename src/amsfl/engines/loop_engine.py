@@ -17,9 +17,10 @@ from amsfl.core import Reading, Remark, Upload
 from amsfl.core.records import Array, Json, Tree
 from amsfl.engines import losses, optimizers
 from amsfl.engines.contract import Results, Work, number_scores, table_scores
-from amsfl.engines.models import flips, is_dense
+from amsfl.engines.models import is_dense
 from amsfl.engines.task import Task
 from amsfl.methods import Federation, Method
+from amsfl.portable.network import flips
 from amsfl.protocol import LocalState
 
 

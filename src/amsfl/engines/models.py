@@ -15,7 +15,7 @@ import numpy as np
 from amsfl.core import UserError, nearest
 from amsfl.core.records import Array
 from amsfl.portable import network
-from amsfl.portable.network import KERNEL, LayerSpec, Tensors, shapes
+from amsfl.portable.network import KERNEL, Layer, Layers, LayerSpec, Tensors, flips, shapes
 
 Params = Any
 
@@ -35,23 +35,6 @@ class Model(NamedTuple):
     unit: float = 1.0  # what features are measured in: they are divided by it first
     # of a network of your own: loss(what apply gives, labels) -> the loss of every row
     loss: Callable[[Any, Any], Array] | None = None
-
-
-class Layer(NamedTuple):
-    weight: Array
-    bias: Array
-
-
-Layers = tuple[Layer, ...]
-
-
-def flips(count: int) -> list[bool]:
-    """Which of a network's dense layers store W as [outputs, inputs]: all but the first of several.
-
-    So d (the smaller side) is the one to turn, and the input's gradient d W' needs no turning. Nobody asks
-    for the gradient of a first layer's input.
-    """
-    return [count == 1 or place > 0 for place in range(count)]
 
 
 ORDINARY = (0.1, 10.0)  # root mean squares of features that models can begin with

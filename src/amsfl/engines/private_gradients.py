@@ -21,8 +21,9 @@ from amsfl.engines import losses
 from amsfl.engines.client_program import ClientJob, Rows
 from amsfl.engines.devices import Program
 from amsfl.engines.layers import product, weight_gradient
-from amsfl.engines.models import Layer, Model, flips, is_dense
+from amsfl.engines.models import Model, is_dense
 from amsfl.engines.task import Task
+from amsfl.portable.network import Layer, flips
 from amsfl.privacy import private_step
 
 

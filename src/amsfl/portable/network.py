@@ -38,6 +38,25 @@ class LayerSpec(NamedTuple):
     many: int = 0
 
 
+class Layer(NamedTuple):
+    """A layer's numbers as engines have them: numpy's arrays, or jax's."""
+
+    weight: Any
+    bias: Any
+
+
+Layers = tuple[Layer, ...]
+
+
+def flips(count: int) -> list[bool]:
+    """Which of a network's dense layers store W as [outputs, inputs]: all but the first of several.
+
+    So d (the smaller side) is the one to turn, and the input's gradient d W' needs no turning. Nobody asks
+    for the gradient of a first layer's input.
+    """
+    return [count == 1 or place > 0 for place in range(count)]
+
+
 RELU, KEEP, ADD = (LayerSpec(kind) for kind in ("relu", "keep", "add"))
 
 
