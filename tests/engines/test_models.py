@@ -193,7 +193,16 @@ def test_an_optimizer_may_be_passed_named_or_refused(tmp_path: Path) -> None:
         amsfl.resume(tmp_path / "run", rounds=3)
     np.testing.assert_allclose(ours.params, named.params, atol=1e-6)
     np.testing.assert_array_equal(other.params, named.params)
-    for wrong in ("adamw", "momentum:1", "nothing:0.1", "adamw:1e-3,lion:1e-4", optax.adamw, 3):
+    for wrong in (
+        "adamw",
+        "kept",
+        "adam:1e-3/0.9",
+        "momentum:1",
+        "nothing:0.1",
+        "adamw:1e-3,lion:1e-4",
+        optax.adamw,
+        3,
+    ):
         with pytest.raises(UserError, match=r"client[-_]optimizer"):
             amsfl.run(**settings, client_optimizer=wrong)
     with pytest.raises(UserError, match="sums of gradients"):

@@ -54,16 +54,17 @@ def client_steps(given: Any) -> ClientSteps | None:
     parts, lr, momentum = dict(parse_names(given)), None, None
     kept = parts.pop("kept", None) is not None
     decay = (parts.pop("decay", None) or [0.0])[0]
-    if not parts and not decay:
+    if not (parts or decay or kept):
         return None
     try:
-        ((name, numbers),) = parts.items() or [("momentum", [0.0])]
+        ((name, numbers),) = parts.items() or [("momentum", [1.0 if kept else 0.0])]
         if name == "momentum":
             (momentum,) = numbers
             step = optax.sgd(1.0, momentum)
         elif name in OPTIMIZERS:
             lr, *others = numbers
-            step = getattr(optax, name)(1.0, **dict(zip(OPTIMIZERS[name], others, strict=False)))
+            called = zip(OPTIMIZERS[name][: len(others)], others, strict=True)
+            step = getattr(optax, name)(1.0, **dict(called))
         else:
             lr, step = 1.0, Kind("client optimizer", tuple, dict.fromkeys(OPTIMIZERS, tuple)).make(name)
     except ValueError:
