@@ -29,6 +29,7 @@ from amsfl.methods import Federation, Method
 from amsfl.portable.network import count_operations
 
 CORES = 2  # that a trial's waves are cut for, however many there are
+FEW = 1024  # jobs whose lanes cost a GPU hardly more than half as many
 LANES = 16_384  # of a GPU's wave at most, however small a client is
 WIDEST = 7  # of a CPU's: beyond, little is gained, and XLA sums eight lanes in another order
 CALLS = 0.7e6  # the arithmetic (flops) that would take as long as the calls of a step
@@ -272,8 +273,9 @@ def side_by_side(asked: Sequence[Work], most: int, devices_: int) -> list[Wave]:
 
 
 def rounded(count: int) -> int:
-    """At most an eighth more, so that a few programs serve any number of jobs."""
-    grain = 2 ** max(0, count.bit_length() - 4)
+    """Up to a power of two, of more than FEW jobs at most an eighth more: a few programs serve any number, and
+    trials that end one after another do not have one traced for each."""
+    grain = 2 ** (max(0, count.bit_length() - 4) if count > FEW else (count - 1).bit_length())
     return -(-count // grain) * grain  # type: ignore[no-any-return]
 
 
