@@ -12,7 +12,7 @@ import numpy as np
 
 from amsfl.core.records import Array, Json, Tree
 from amsfl.engines.contract import BLOCK, filled, number_scores, table_scores
-from amsfl.engines.devices import cores, jit_small
+from amsfl.engines.devices import Program, cores, jit_small, kept
 from amsfl.engines.memory import intermediate_bytes, room_for
 from amsfl.engines.task import Task
 
@@ -21,16 +21,9 @@ SMALL = 256  # rows that are not worth a call of their own
 BESIDE = 64  # models at once on a GPU; on a CPU they take turns
 
 
-def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], list[Json]]:
-    """evaluate(models [m, dim], split) -> scores; one program for all splits and any number of models."""
-    rows = max(len(y) for _, y in task.evals.values())
-    size = min(BLOCK, max(-(-rows // PARTS), SMALL), rows)
-    beside, workers = 1, cores()
-    if jax.default_backend() != "cpu":
-        params = jax.ShapeDtypeStruct((task.dim,), task.dtype)
-        row = jax.ShapeDtypeStruct((size, *task.x.shape[1:]), task.dtype)
-        each = intermediate_bytes(lambda x, p: task.model.apply(task.unravel(p), x), row, params)
-        beside = room_for(each, min(BESIDE, len(task.seeds)))
+@kept
+def scoring(task: Task, beside: int) -> Program:
+    """block(models, x, y, mask) -> sums."""
 
     def one(x: jax.Array, y: jax.Array, mask: jax.Array, model: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Sums over a block: the loss, of numbers also errors; else rows by class and guess."""
@@ -48,7 +41,21 @@ def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], list[Json]]:
             return jax.tree.map(lambda leaf: leaf[None], one(*part, models[0]))  # type: ignore[call-arg]
         return jax.vmap(partial(one, *part))(models)  # type: ignore[call-arg]
 
-    program = jit_small(block)
+    return jit_small(block)
+
+
+def evaluator(task: Task, pool: Executor) -> Callable[[Array, str], list[Json]]:
+    """evaluate(models [m, dim], split) -> scores; one program for all splits and any number of models."""
+    rows = max(len(y) for _, y in task.evals.values())
+    size = min(BLOCK, max(-(-rows // PARTS), SMALL), rows)
+    beside, workers = 1, cores()
+    if jax.default_backend() != "cpu":
+        params = jax.ShapeDtypeStruct((task.dim,), task.dtype)
+        row = jax.ShapeDtypeStruct((size, *task.x.shape[1:]), task.dtype)
+        each = intermediate_bytes(lambda x, p: task.model.apply(task.unravel(p), x), row, params)
+        beside = room_for(each, min(BESIDE, len(task.seeds)))
+
+    program = scoring(task.bare, beside)
 
     @cache
     def blocks(split: str) -> list[tuple[jax.Array, ...]]:

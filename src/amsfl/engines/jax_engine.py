@@ -70,12 +70,12 @@ class JaxEngine:
         as_arguments(federation.method)
         self.method: Method = jax.tree.map(partial(np.asarray, dtype=task.dtype), federation.method)
         self._tables = job_tables(task, batch, federation.private_rows is not None)
-        program = partial(wave_program, task, federation, batch, readings)
-        self._programs = {each: devices.jit(program(each), self.light) for each in (False, True)}
+        whole = task if federation.private_rows else task.bare  # private steps' loop is as long as the rows
+        bare = federation._replace(method=Method())
+        self._programs, self._several = programs(whole, bare, batch, readings, self.light)
         self._compiled = set[Any]()
         # several GPUs share a batch's waves, and a CPU's workers a round's: they meet after every round
         self.ahead = None if self.cpu or len(self.devices) > 1 else self.several
-        self._several = several_rounds.program(program(True))
         self._pool = ThreadPoolExecutor(self.workers)
         self.evaluate = evaluator(task, self._pool)
 
@@ -199,6 +199,17 @@ def as_arguments(method: Any) -> None:
             as_arguments(inner)
 
 
+@devices.kept
+def programs(
+    task: Task, federation: Federation, batch: int, readings: bool, light: bool
+) -> tuple[dict[bool, Program], Program]:
+    """Of waves, by whether uploads come one by one, and of several rounds; methods are arguments."""
+    waves = {each: wave_program(task, federation, batch, readings, each) for each in (False, True)}
+    return {each: devices.jit(wave, light) for each, wave in waves.items()}, several_rounds.program(
+        waves[True]
+    )
+
+
 def wave_program(task: Task, federation: Federation, batch: int, readings: bool, one_by_one: bool) -> Program:
     """wave(method, rows, models, state, memory, table, sums) -> Results, [lanes, ...]; uploads are sums of
     `sums` [sums, lanes at most] unless they are wanted one by one.
@@ -273,8 +284,7 @@ def side_by_side(asked: Sequence[Work], most: int, devices_: int) -> list[Wave]:
 
 
 def rounded(count: int) -> int:
-    """Up to a power of two, of more than FEW jobs at most an eighth more: a few programs serve any number, and
-    trials that end one after another do not have one traced for each."""
+    """Up to a power of two, of more than FEW an eighth more at most: a few programs serve any number."""
     grain = 2 ** (max(0, count.bit_length() - 4) if count > FEW else (count - 1).bit_length())
     return -(-count // grain) * grain  # type: ignore[no-any-return]
 

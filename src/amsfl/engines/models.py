@@ -14,6 +14,7 @@ import numpy as np
 
 from amsfl.core import UserError, nearest
 from amsfl.core.records import Array
+from amsfl.engines import devices
 from amsfl.portable import network
 from amsfl.portable.network import KERNEL, Layer, Layers, LayerSpec, Tensors, flips, shapes
 
@@ -54,6 +55,7 @@ def input_scale(x: Array) -> float:
     return float(10.0 ** np.round(np.log10(root)))
 
 
+@devices.kept
 def scale_inputs(model: Model, of: float) -> Model:
     """The same model of features divided by `of`."""
     if of == 1:
@@ -98,6 +100,7 @@ HEAD = 32  # numbers of one head of attention
 EXAMPLES = {"mlp": "mlp:64-32", "cnn": "cnn:16", "transformer": "transformer:128-2"}
 
 
+@devices.kept
 def make(spec: str, features: int, classes: int) -> Model:
     """A model by name and sizes, each of which may be left out from the end.
 

@@ -60,6 +60,13 @@ class Task(NamedTuple):
         return self.unravel(np.zeros(self.dim, self.dtype))
 
     @property
+    def bare(self) -> "Task":
+        """Without rows and trials: what programs are made for."""
+        nothing: Any = None
+        rows = dict.fromkeys(("x", "y", "evals", "shards", "noise"), nothing)
+        return self._replace(seeds=(), **rows)
+
+    @property
     def scored(self) -> losses.RowLoss:
         """The loss that evaluations tell: of classes the plain cross-entropy, whatever weights train by."""
         return self.loss if self.model.loss or not self.classes else losses.cross_entropy
@@ -132,6 +139,7 @@ def make(
     )
 
 
+@devices.kept
 def shape_of(model: Model) -> tuple[int, Callable[[Array], Tree]]:
     """How many numbers a model has, and the way from a vector to its arrays."""
     if model.layers:
