@@ -52,7 +52,7 @@ def call(tmp_path, monkeypatch):
     def begins(*_, **__):
         raise SystemExit(0)
 
-    engine = SimpleNamespace(work=begins, evaluate=begins)
+    engine = SimpleNamespace(work=begins, evaluate=begins, ahead=None)
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
