@@ -15,9 +15,9 @@ from amsfl.data import describe, load, partition
 from amsfl.data.cells import date_readings, number_readings
 from amsfl.data.dataset import mean_and_deviation
 from amsfl.data.features import encode, other_scale, unfamiliar_cells
+from amsfl.data.files import name_files
 from amsfl.data.read_table import RawTable, read_rows, read_table
 from amsfl.data.recipe import ColumnRecipe, Recipe, split_names
-from amsfl.data.sources import name_files
 from amsfl.data.table import class_places
 from amsfl.record import from_plain, plain
 

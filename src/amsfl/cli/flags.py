@@ -93,7 +93,7 @@ def with_tables(settings: Json, tables: Sequence[str]) -> Json:
     files = [*([settings["data"]] if "data" in settings else []), *tables]
     if len(files) < 2:
         return settings | {"data": files[0]} if files else settings
-    from amsfl.data.sources import is_table
+    from amsfl.data.files import is_table
     from amsfl.methods import METHODS
 
     for file in files:

@@ -142,7 +142,7 @@ def _print_scores(evaluation: "Evaluation") -> None:
 
 def _check_apart(rows: Path, out: Path) -> None:
     """Predictions never take the place of the rows that they are of."""
-    from amsfl.data.sources import site_files
+    from amsfl.data.files import site_files
 
     for file in site_files(str(rows)) or [rows]:
         if out.exists() and out.samefile(file):

@@ -98,7 +98,7 @@ def resume(
 
 def new_folder(config: Training) -> Path:
     """runs/DATA-METHOD-SEED, with a number behind it if that is taken: no run is ever overwritten."""
-    from amsfl.data.sources import source_name
+    from amsfl.data.files import source_name
 
     words = (source_name(config.data)[:NAME_AT_MOST], config.method[:NAME_AT_MOST], str(config.seed))
     name = "-".join(re.sub(r"[^\w.-]+", "-", word) for word in words)

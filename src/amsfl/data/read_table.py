@@ -20,8 +20,8 @@ import pandas as pd
 
 from amsfl.core import UserError, listed, need
 from amsfl.data.cells import place, read_cells, spell
+from amsfl.data.files import TEXT_ENDINGS, check_file, name_files, site_files, source_name
 from amsfl.data.recipe import Recipe
-from amsfl.data.sources import TEXT_ENDINGS, check_file, name_files, site_files, source_name
 
 CLIENTS = ("client", "site", "hospital")  # usual names of the column that says whose row it is
 SITE = "site"  # the column that says which file a row came from

@@ -1,13 +1,12 @@
-"""Data by name (`amsfl data` lists them), or any table: one file of rows, or one a site, and their names."""
+"""Data by name (`amsfl data` lists them), or any table."""
 
 from collections.abc import Callable
-from contextlib import suppress
-from difflib import get_close_matches
 from pathlib import Path
 
 from amsfl.core import UserError, nearest
 from amsfl.data import named
 from amsfl.data.dataset import Dataset, Frame
+from amsfl.data.files import ENDINGS, check_file, is_table
 from amsfl.data.nslkdd import NOTE, ROWS, TEST_ROWS, Unavailable, find_location, load_nslkdd, load_synth
 from amsfl.data.recipe import Names
 
@@ -16,8 +15,6 @@ BY_NAME: dict[str, Callable[[str, float, int], Dataset]] = {  # by what stands b
     "nslkdd-synth": load_synth,
     "digits": named.load_digits,
 }
-TEXT_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-ENDINGS = (*TEXT_ENDINGS, ".parquet", ".jsonl", ".xlsx")
 HOLDOUT, SEED = 0.2, 0  # not the run's seed: all runs are judged on the same rows unless asked otherwise
 
 
@@ -52,14 +49,17 @@ def load(
     Returns:
         Training pool, splits to judge by, names of classes and features, and the recipe of new rows.
     """
+    if isinstance(source, str) and "://" in source:
+        check_file(source)
     if not isinstance(source, str) or (source.partition(":")[0] not in BY_NAME and is_table(source)):
         from amsfl.data.table import read_dataset  # here: pandas is slow to import, and named data need none
 
         return read_dataset(source, label, client_column, holdout, seed, drop, columns, missing)
     if not is_named(source):
-        if Path(source).exists() or "://" in source:
-            check_file(source)
-        raise UserError(f"Unknown data {source!r}{nearest(source, [*BY_NAME, 'FILE.csv'])}.")
+        what = "the folder has no tables, whose names" if Path(source).is_dir() else "its name must"
+        hint = f"; {what} end in {', '.join(ENDINGS)}"
+        hint = hint if Path(source).exists() else nearest(source, [*BY_NAME, "FILE.csv"])
+        raise UserError(f"Unknown data {source!r}{hint}.")
     table_only = {"label": label, "client-column": client_column, "drop": drop, "columns": columns}
     for flag, value in (table_only | {"missing": missing}).items():
         if value:
@@ -98,64 +98,3 @@ def is_named(source: str) -> bool:
     """
     name, colon, _ = source.partition(":")
     return name in BY_NAME and (name == "nslkdd" or not colon)
-
-
-def is_table(source: str) -> bool:
-    """Whether a source is a file of rows, or several: a folder, a pattern (sites/*.csv) or a.csv,b.csv."""
-    return source.lower().endswith(ENDINGS) or bool(site_files(source))
-
-
-def site_files(source: str) -> list[Path]:
-    """The files that a source means, if it means several."""
-
-    def has_rows(file: Path) -> bool:
-        return file.name.lower().endswith(ENDINGS)
-
-    if Path(source).is_dir():
-        files = list(Path(source).iterdir())
-    elif Path(source).exists():
-        return []
-    elif "*" in source:
-        files = list(Path(source).parent.glob(Path(source).name))
-    else:
-        files = [Path(part) for part in source.split(",")]
-        return files if len(files) > 1 and all(has_rows(file) for file in files) else []
-    return sorted(filter(has_rows, files))
-
-
-def source_name(source: str) -> str:
-    """A short name of a source: its file's without ending; of several files their folder's."""
-    files = site_files(source)
-    if not files or Path(source).is_dir():
-        return Path(source).resolve().name if files else Path(source).stem
-    return files[0].resolve().parent.name
-
-
-def check_file(path: str) -> None:
-    """Say what is wrong with a path that is no file of rows."""
-    if "://" in path:
-        raise UserError(f"{path} is a URL, and tables are read from files; download it first.")
-    if Path(path).is_dir():
-        raise UserError(f"Folder {path} has no tables, whose names end in {', '.join(ENDINGS)}.")
-    if not Path(path).is_file():
-        names = list[str]()
-        with suppress(OSError):
-            names = [each.name for each in Path(path).parent.iterdir()]
-        close = get_close_matches(Path(path).name, names, n=1, cutoff=0.8)
-        raise UserError(f"There is no file {path}{f' (did you mean {close[0]!r}?)' if close else ''}.")
-    if not path.lower().endswith(ENDINGS):
-        raise UserError(f"{path} is no table by its name, which must end in {', '.join(ENDINGS)}.")
-
-
-def name_files(files: list[Path]) -> list[str]:
-    """Each file's name without its ending, with as many of its folders as tell all of them apart."""
-    whole = [file.absolute() for file in files]
-    ends = [max(len(end) for end in ENDINGS if file.name.lower().endswith(end)) for file in whole]
-    bare = [file.with_name(file.name[:-end] or file.name) for file, end in zip(whole, ends, strict=True)]
-    for paths in (bare, whole):
-        for depth in range(1, 1 + max(len(path.parts) for path in paths)):
-            names = ["/".join(path.parts[-depth:]) for path in paths]
-            if len(set(names)) == len(names):
-                return names
-    twice = next(file for place, file in enumerate(whole) if file in whole[:place])
-    raise UserError(f"{twice} is given twice; give every site's file once.")

@@ -14,7 +14,7 @@ from amsfl import record
 from amsfl.core import Remark, UserError
 from amsfl.core.records import JsonMapping
 from amsfl.data import Dataset, Frame
-from amsfl.data.sources import is_table
+from amsfl.data.files import is_table
 from amsfl.engines.models import Model
 from amsfl.privacy.mechanisms import check_longer
 from amsfl.record import RoundRecord, RunWriter, Summary, check_same

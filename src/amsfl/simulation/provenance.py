@@ -14,7 +14,7 @@ from amsfl.core.names import own_file, own_names
 from amsfl.core.records import Array, Json
 from amsfl.core.version import VERSION
 from amsfl.data import Dataset
-from amsfl.data.sources import is_table
+from amsfl.data.files import is_table
 from amsfl.engines import devices, number_scores, table_scores
 from amsfl.engines.models import tensors
 from amsfl.engines.task import Matrix
