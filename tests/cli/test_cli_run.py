@@ -184,16 +184,14 @@ def test_divergence_exits_with_one(call):
     assert summary["rounds_to_target"] is None
 
 
-def test_the_lists(call):
+def test_the_lists(call, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")  # of a terminal: nothing that is typed is cut
     methods = call("methods")
-    assert methods.exit_code == 0
-    for name in ("fedavg", "fedcsda", "amsfl-paper", "price", "printed", "median", "topk", "q8"):
+    assert methods.exit_code == 0 and "…" not in methods.stdout
+    for name in ("delayed-nesterov", "temperature=4", "price", "median", "topk", "wild", "FILE.csv"):
         assert name in methods.stdout
     assert "FedCSDA has no public description" in " ".join(methods.stdout.split())
-    for name in ("nslkdd", "nslkdd-synth", "digits", "FILE.csv"):
-        assert name in call("data").stdout
-    for name in ("uniform", "mild", "wild", "slow-big", "far", "wan", "lognormal", "FILE.csv"):
-        assert name in call("methods").stdout
+    assert "FILE.csv" in call("data").stdout
     assert {"run", "resume", "plan", "methods", "data"} <= set(call("--help").stdout.split())
 
 

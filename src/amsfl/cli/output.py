@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from amsfl.data import Dataset
 
-WIDE = 1000
 OTHER_NAMES = {  # flags of other tools, and ours
     "--algorithm": "--method",
     "--alpha": "--partition",
@@ -50,13 +49,13 @@ OWN = Group("Of this command", sort_key=1)
 AsJson = Annotated[bool, Parameter(name="--json", help="print JSON, nothing else")]
 
 
-def screen(stderr: bool = False, width: int | None = None) -> "Console":
+def screen(stderr: bool = False) -> "Console":
     """A console that takes names as they are: [brackets] and :colons: mean nothing to it."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
-    if width is None and not stream.isatty() and "COLUMNS" not in os.environ:
-        width = WIDE  # nothing is broken into lines of 80 in a file
+    # nothing is broken into lines of 80 in a file
+    width = None if stream.isatty() or "COLUMNS" in os.environ else 1000
     return Console(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
 
 
@@ -82,15 +81,13 @@ def print_json(value: object, indent: int | None = None) -> None:
     print(dumps(value, indent))
 
 
-def print_table(
-    head: Collection[str], rows: Iterable[Iterable[str]], left: Collection[str], gap: int = 2
-) -> None:
+def print_table(head: Collection[str], rows: Iterable[Iterable[str]], left: Collection[str]) -> None:
     """Columns under their names: those of `left` begin in one line, all others end in one."""
     from rich.table import Table
 
-    table = Table(box=None, padding=(0, gap, 0, 0), header_style="underline")
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="underline")
     for name in head:
-        table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
+        table.add_column(name, justify="left" if name in left else "right", overflow="fold")
     for row in rows:
         table.add_row(*map(plain, row))
     screen().print(table)

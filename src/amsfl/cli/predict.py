@@ -36,6 +36,7 @@ def predict(
     Where the table has the label, the predictions are scored beside the base rate, with calibration.
     """
     from amsfl import portable
+    from amsfl.data.recipe import plural
     from amsfl.portable.evaluation import as_csv, has_labels
     from amsfl.record import plain as plain_data
     from amsfl.record import write_atomically
@@ -54,7 +55,7 @@ def predict(
         return print_json({"rows": count, "out": str(out)} | (plain_data(evaluation) if evaluation else {}))
     best = model.about.get("best") if model.about["which"] == "best" else None
     which_round = f" by the best model, that of round {best['round']}" if best else ""
-    say(f"{_plural(count, 'prediction')}{which_round}: {out}")
+    say(f"{plural(count, 'prediction')}{which_round}: {out}")
     if evaluation:
         _print_scores(evaluation)
 
@@ -107,21 +108,14 @@ def _recorded(run: Path) -> "list[Importance]":
     summary = read_run(run).summary
     rows = summary.details.get("importance") if summary else None
     if not rows:
-        raise UserError(
-            f"The record in {str(run)!r} does not say what its model goes by (it has not ended, or its data "
-            "were no table); give it rows with answers: amsfl explain RUN FILE."
-        )
+        raise UserError(f"{str(run)!r} has no such scores on record; give rows with answers: amsfl explain RUN FILE.")
     return [Importance(**row) for row in rows]
-
-
-def _plural(count: int, word: str) -> str:
-    from amsfl.data.recipe import plural
-
-    return plural(count, word)
 
 
 def _print_scores(evaluation: "Evaluation") -> None:
     """Every score beside what always saying the same would have."""
+    from amsfl.data.recipe import plural
+
     if evaluation.trained_on:
         say(
             "These are the rows that the model was trained on and chosen by: expect less of new ones. What "
@@ -133,7 +127,7 @@ def _print_scores(evaluation: "Evaluation") -> None:
         say(f"{name}: {value:.4g}{beside}")
     name = "accuracy" if "accuracy" in evaluation.scores else "r2"
     if evaluation.scores[name] <= evaluation.baseline[name]:
-        say(f"On {_plural(evaluation.rows, 'row')} the model is not better than always saying the same.")
+        say(f"On {plural(evaluation.rows, 'row')} the model is not better than always saying the same.")
     if evaluation.calibration:
         say("calibration: rows, mean probability of the prediction, share that is right")
     for each in evaluation.calibration:

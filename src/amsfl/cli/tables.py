@@ -14,22 +14,21 @@ from amsfl.settings.definitions import OF_ROWS, RunConfig
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from amsfl.core import Kind
 
 
 def methods() -> None:
     """List methods, policies, rules, transmissions, profiles and the columns of a table of sites."""
-    from rich.table import Table
-
     from amsfl import combine, methods, planning, transmit
 
     console = screen()
-    table = Table("--method", "name", "options", "vectors down/up", "what it does", title="Methods")
+    table = _table("Methods", "--method", "options", "vectors\ndown/up", "what it does")
     made = {name: methods.make(name) for name in methods.METHODS.table}
     for name, method in made.items():
         vectors = f"{method.facts.vectors_down}/{method.facts.vectors_up}"
-        table.add_row(name, plain(method.title), *_about(methods.METHODS, name, vectors))
+        table.add_row(name, *_about(methods.METHODS, name, vectors))
     console.print(table)
     for method in made.values():
         if method.facts.note:
@@ -40,11 +39,20 @@ def methods() -> None:
         "Sending": ("--transmit", transmit.TRANSMITS),
     }
     for title, (flag, kind) in others.items():
-        table = Table(flag, "options", "what it does", title=title)
+        table = _table(title, flag, "options", "what it does")
         for name in kind.table:
             table.add_row(name, *_about(kind, name))
         console.print(table)
     _print_profiles(console)
+
+
+def _table(title: str, *head: str) -> "Table":
+    """What is typed stands first, in one line however narrow the terminal is."""
+    from rich.table import Table
+
+    table = Table(*head, title=title)
+    table.columns[0].no_wrap = True
+    return table
 
 
 def _about(kind: "Kind[Any]", name: str, *between: str) -> list[str]:
@@ -80,29 +88,24 @@ def data(
         return _write_example(out)
     if files:
         return describe_data(load(flags.with_tables({}, files)["data"], **settings), stderr=False)
-    from rich.table import Table
-
-    table = Table("data", "rows", "what it is", "where", title="Data")
+    table = _table("Data", "data", "rows", "what it is", "where")
     for name, rows, what, where in catalogue():
-        table.add_row(name, str(rows), what, plain(where))
+        table.add_row(name, f"{rows:,}" if rows else "", what, plain(where))
     screen().print(table)
 
 
 def _print_profiles(console: "Console") -> None:
     """The built-in device profiles, and the columns of a table of sites."""
-    from rich.table import Table
-
     from amsfl.clock import BUILT_IN, COLUMNS
 
-    table = Table(
-        "--profile", "what it is", "seconds a step", "seconds of communication a round", title="Profiles"
-    )
+    head = ("--profile", "what it is", "seconds a step", "seconds of communication a round")
+    table = _table("Profiles", *head)
     for name, (what, step, comm, _) in BUILT_IN.items():
         table.add_row(name, what, " ".join(f"{v:g}" for v in step), " ".join(f"{v:g}" for v in comm))
     table.add_row("lognormal:0.02,0.8", "drawn: median and sigma", "seeded", "latency around 0.1, 20 Mbit/s")
     table.add_row("FILE.csv", "a table of sites, one line a client", "its columns are below", "")
     console.print(table)
-    columns = Table("column", "what it holds", title="Tables of sites (FILE.csv; client holds names)")
+    columns = _table("Tables of sites (FILE.csv; client holds names)", "column", "what it holds")
     for name, (what, *_) in COLUMNS.items():
         columns.add_row(name, what)
     console.print(columns)

@@ -255,8 +255,7 @@ def voices() -> Combine:
 
 
 def trust(attackers: float) -> Combine:
-    """Of all clients those `attackers` that go most against what the others have in common, over the rounds,
-    lose their weight.
+    """Those `attackers` that go most against what the others have in common, over the rounds, lose weight.
 
     z_i = x_i / s,   s_k^2 = sum_i w_i x_ik^2, coordinate by coordinate
     P_ij = sqrt(w_i w_j) clip(<z_i, z_j>, -0.1, 0.1), P_ii = 0;   P v = l v, the largest l, most of v positive
