@@ -43,9 +43,9 @@ TrackerSpec = str | Tracker | Sequence[str | Tracker] | None
 
 def tensorboard() -> Tracker:
     """RUN/tensorboard/START, or tensorboard/TITLE/START where the run leaves no record."""
-    files = need("tensorboard.summary.writer.event_file_writer", "tensorboard", "The tracker tensorboard")
-    events = need("tensorboard.compat.proto.event_pb2", "tensorboard", "The tracker tensorboard")
-    summaries = need("tensorboard.compat.proto.summary_pb2", "tensorboard", "The tracker tensorboard")
+    files = need("tensorboard.summary.writer.event_file_writer", "The tracker tensorboard")
+    events = need("tensorboard.compat.proto.event_pb2", "The tracker tensorboard")
+    summaries = need("tensorboard.compat.proto.summary_pb2", "The tracker tensorboard")
 
     def begin(info: RunInfo) -> RunCallbacks:
         home = info.out / "tensorboard" if info.out else Path("tensorboard") / info.title
@@ -64,8 +64,8 @@ def tensorboard() -> Tracker:
 
 
 def mlflow() -> Tracker:
-    library = need("mlflow", "mlflow", "The tracker mlflow")
-    entities = need("mlflow.entities", "mlflow", "The tracker mlflow")
+    library = need("mlflow", "The tracker mlflow")
+    entities = need("mlflow.entities", "The tracker mlflow")
 
     def begin(info: RunInfo) -> RunCallbacks:
         client = library.MlflowClient()
@@ -93,7 +93,7 @@ def mlflow() -> Tracker:
 
 
 def wandb() -> Tracker:
-    library = need("wandb", "wandb", "The tracker wandb")
+    library = need("wandb", "The tracker wandb")
 
     def begin(info: RunInfo) -> RunCallbacks:
         where: Json = {"dir": str(info.out)} if info.out else {}
@@ -116,7 +116,7 @@ def wandb() -> Tracker:
 
 def prometheus() -> Tracker:
     """A gauge a number at http://127.0.0.1:9100/metrics; AMSFL_METRICS_PORT names another port."""
-    library = need("prometheus_client", "prometheus-client", "The tracker prometheus")
+    library = need("prometheus_client", "The tracker prometheus")
     gauges: dict[str, Any] = {}
 
     def begin(info: RunInfo) -> RunCallbacks:

@@ -9,6 +9,7 @@ import pytest
 from federation_small import python
 
 from amsfl.core.errors import EXTRAS
+from amsfl.track import TRACKERS
 
 OTHERS = ("IPython", "equinox", "flax", "onnxruntime", "optax", "selenium")  # of tests and examples
 HIDE = f"""
@@ -83,9 +84,7 @@ def test_documented_names_exist_and_modules_import_or_need_an_extra(tmp_path):
 NEEDS = [  # what a user types, and the extra that it needs
     (["deploy"], "flower"),
     (["supernode", "--superlink", "127.0.0.1:9"], "flower"),
-    (["run", "--data", "digits", "--track", "tensorboard", "--rounds", "1"], "tensorboard"),
-    (["run", "--data", "digits", "--track", "mlflow", "--rounds", "1"], "mlflow"),
-    (["run", "--data", "digits", "--track", "wandb", "--rounds", "1"], "wandb"),
+    *((["run", "--data", "digits", "--track", name, "--rounds", "1"], name) for name in TRACKERS),
     (["run", "--data", "rows.xlsx"], "excel"),
     (["export", "run", "--to", "onnx"], "export"),
 ]
@@ -144,5 +143,4 @@ def test_every_command_has_a_mistake_here():
     from amsfl.cli.app import NAMES
 
     tried = {words[0] for words in (*(words for words, _ in NEEDS), *REFUSED)}
-    names = {*NAMES}
-    assert names - tried == {"methods"}  # a list takes nothing
+    assert {*NAMES} - tried == {"methods"}  # a list takes nothing

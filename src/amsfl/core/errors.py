@@ -50,6 +50,7 @@ EXTRAS = {  # of amsfl, by the package that is missing
     "mlflow": "mlflow",
     "onnx": "export",
     "openpyxl": "excel",
+    "prometheus_client": "prometheus",
     "pyarrow": "parquet",
     "tensorboard": "tensorboard",
     "torch": "torch",
@@ -64,10 +65,11 @@ def missing(error: ModuleNotFoundError) -> str:
     return f"This needs {package}, which is not installed: pip install 'amsfl[{extra}]'." if extra else ""
 
 
-def need(package: str, extra: str, what: str) -> Any:
-    """The package, or a sentence with what installs it: `need("openpyxl", "excel", "Reading t.xlsx")`."""
+def need(package: str, what: str) -> Any:
+    """The package, or a sentence with what installs it: `need("openpyxl", "Reading t.xlsx")`."""
+    top = package.partition(".")[0]
     try:
         return import_module(package)
     except ImportError as error:
-        why = "" if getattr(error, "name", "") in (package, None) else f" ({error})"
-        raise UserError(f"{what} needs {package.split('.')[0]}{why}: pip install 'amsfl[{extra}]'.") from None
+        why = "" if getattr(error, "name", "") in (package, top, None) else f" ({error})"
+        raise UserError(f"{what} needs {top}{why}: pip install 'amsfl[{EXTRAS[top]}]'.") from None

@@ -227,7 +227,7 @@ def _encoding(path: str, content: bytes) -> tuple[str, list[str]]:
 
 def _read_excel(path: str) -> pd.DataFrame:
     """The first sheet; its own rows are the index."""
-    need("openpyxl", "excel", f"Reading {path}")
+    need("openpyxl", f"Reading {path}")
     sheet = pd.read_excel(path, header=None, dtype=object, keep_default_na=False)
     sheet.index = pd.RangeIndex(1, 1 + len(sheet), name="row")
     filled = sheet[(sheet != "").any(axis=1)]
@@ -241,7 +241,7 @@ def _read_json_lines(path: str) -> pd.DataFrame:
 
 
 def _read_parquet(path: str) -> pd.DataFrame:
-    need("pyarrow", "parquet", f"Reading {path}")
+    need("pyarrow", f"Reading {path}")
     return pd.read_parquet(path)
 
 

@@ -136,7 +136,7 @@ NODES: dict[str, Callable[[Graph, LayerSpec, str], str]] = {
 
 
 def _onnx_files(model: PortableModel) -> dict[str, bytes]:
-    return {"model.onnx": Graph(need("onnx", "export", "Writing ONNX")).file(model)}
+    return {"model.onnx": Graph(need("onnx", "Writing ONNX")).file(model)}
 
 
 def _loaded_by(script: str) -> Callable[[PortableModel], dict[str, bytes]]:

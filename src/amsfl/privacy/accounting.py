@@ -141,7 +141,7 @@ def _coarsest(noise: float) -> float:
 @lru_cache(maxsize=1_000)
 def _one_step(chance: float, noise: float, fine: float) -> Any:
     """The privacy loss of one step, both for a row more and for a row less."""
-    need("dp_accounting", "privacy", "Differential privacy")
+    need("dp_accounting", "Differential privacy")
     from dp_accounting.pld import privacy_loss_distribution as loss
 
     return loss.from_gaussian_mechanism(noise, value_discretization_interval=fine, sampling_prob=chance)
