@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from amsfl.core import UserError
-from amsfl.data.recipe import FORMS, whole
+from amsfl.data.recipe import FORMS, columns_flag, whole
 
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[Any]
@@ -104,7 +104,7 @@ def _read_words(
             raise UserError(
                 f"{place(cells.index, row)}, column {name!r} is {word!r}, but the rest are {kind}s; mend the "
                 f"cell, say --missing={quote(word)} if it is a gap, or read all as words: "
-                f"--columns {name}=words."
+                f"{columns_flag(name, 'words')}."
             )
     return None
 
@@ -130,7 +130,7 @@ def choose(
     word = words[int(np.argmax(fits[one] != fits[differ]))]
     raise UserError(
         f"Column {name!r} has {word!r}, which may be read as {FORMS[one]} or as {FORMS[differ]}; say "
-        f"--columns {name}={one} or {name}={differ} when you train, or write it so that all can tell."
+        f"{columns_flag(name, one)} or {name}={differ} when you train, or write it so that all can tell."
     )
 
 

@@ -13,7 +13,7 @@ from amsfl.core import UserError, listed
 from amsfl.data.cells import Floats
 from amsfl.data.dataset import FloatArray, IntArray, mean_and_deviation
 from amsfl.data.read_table import RawTable
-from amsfl.data.recipe import FORMS, GAP, ColumnRecipe, Recipe, plural, whole
+from amsfl.data.recipe import FORMS, GAP, ColumnRecipe, Recipe, columns_flag, plural, whole
 
 MOST_WORDS = 64  # of a column, the commonest: each gets a feature
 ROUNDING = 16 * np.finfo(np.float64).eps  # of the largest value: sums of equal values may differ by it
@@ -44,7 +44,7 @@ def fit(table: RawTable, label: str, client: str, rows: IntArray, asked: Mapping
         if why:
             left_out[name] = why
             if how != "drop":
-                remarks.append(f"Left out {name!r}: {why}; --columns {name}=keep keeps it.")
+                remarks.append(f"Left out {name!r}: {why}; {columns_flag(name, 'keep')} keeps it.")
             continue
         if column.numeric:
             column = _standardised(column, cells.to_numpy(float))
@@ -56,7 +56,7 @@ def fit(table: RawTable, label: str, client: str, rows: IntArray, asked: Mapping
                 words = words[:MOST_WORDS]
                 remarks.append(
                     f"{name!r} has {len(counts):,} different words, and the {MOST_WORDS} commonest count; "
-                    f"--columns {name}=words takes all, {name}=drop none."
+                    f"{columns_flag(name, 'words')} takes all, {name}=drop none."
                 )
             column = column._replace(words=tuple(sorted(words)))
         columns.append(column)

@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Collection, Sequence
+from shlex import quote
 from typing import NamedTuple
 
 from amsfl.core import UserError
@@ -78,6 +79,11 @@ def read_as(drop: Names, columns: Names, known: Collection[str]) -> dict[str, st
             raise UserError(f"--columns {pair!r} is not NAME=HOW with HOW one of {', '.join(READS)}.")
         asked[name] = how
     return asked | dict.fromkeys(split_names(drop, known), "drop")
+
+
+def columns_flag(name: str, how: str) -> str:
+    """What to type, in quotes where the name has spaces: `--columns 'weight kg=keep'`."""
+    return f"--columns {quote(f'{name}={how}')}"
 
 
 def split_names(names: Names, known: Collection[str] = ()) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from amsfl.data.cells import Floats, choose, date_readings, number_readings
 from amsfl.data.dataset import FLAT, Dataset, IntArray, Labels, Mask, label_scale, split, standardise
 from amsfl.data.features import checksum_rows, encode, fit
 from amsfl.data.read_table import CLIENTS, RawTable, read_table
-from amsfl.data.recipe import ColumnRecipe, Names, Recipe, plural, read_as, split_names, whole
+from amsfl.data.recipe import ColumnRecipe, Names, Recipe, columns_flag, plural, read_as, split_names, whole
 
 LABELS = ("label", "target", "class", "y")
 SAMPLE = 1000  # rows by which most columns are known not to tell the class
@@ -167,9 +167,8 @@ def read_labels(table: RawTable, label: str, asked: str = "") -> tuple[Labels, t
     if asked == "number" or (not asked and amount):
         _check_amounts(table, label, numbers)
         why = "as you said" if asked else f"{len(distinct):,} different numbers"
-        note = (
-            f"{label!r} is predicted as a number ({why}); --columns {label}=words makes each value a class."
-        )
+        flag = columns_flag(label, "words")
+        note = f"{label!r} is predicted as a number ({why}); {flag} makes each value a class."
         return numbers, (), [note]
     y, classes = category_codes(table.frame[label])
     _check_classes(table, label, y, classes, bool(readable.all()))
@@ -214,14 +213,14 @@ def _check_amounts(table: RawTable, label: str, numbers: Floats) -> None:
     if bad.any() and _are_dates(cells):
         raise UserError(
             f"Column {label!r} holds dates, and numbers are predicted; {DAYS}, or make each date a class: "
-            f"--columns {label}=words."
+            f"{columns_flag(label, 'words')}."
         )
     if bad.any():
         row = int(np.argmax(bad))
         raise UserError(
             f"{table.place(row)}, column {label!r} is {cells.iloc[row]!r}, and numbers are predicted; mend "
             f"the cell, leave its rows out (--missing={quote(cells.iloc[row])}), or make each value a class: "
-            f"--columns {label}=words."
+            f"{columns_flag(label, 'words')}."
         )
     if np.ptp(numbers / max(1.0, float(np.abs(numbers).max()))) <= FLAT:
         raise UserError(
@@ -261,7 +260,7 @@ def _check_classes(
         other = (
             DAYS
             if _are_dates(table.frame[label])
-            else f"predict a number: --columns {label}=number" * are_numbers
+            else f"predict a number: {columns_flag(label, 'number')}" * are_numbers
         )
         what = f"group its values, or {other}" if other else "or group its values"
         raise UserError(
