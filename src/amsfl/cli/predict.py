@@ -108,7 +108,7 @@ def _recorded(run: Path) -> "list[Importance]":
     summary = read_run(run).summary
     rows = summary.details.get("importance") if summary else None
     if not rows:
-        raise UserError(f"{str(run)!r} has no such scores on record; give rows with answers: amsfl explain RUN FILE.")
+        raise UserError(f"{str(run)!r} has no such scores; give rows with answers: amsfl explain RUN FILE.")
     return [Importance(**row) for row in rows]
 
 

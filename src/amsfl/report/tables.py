@@ -240,15 +240,15 @@ def class_scores(c: Comparison) -> Table | None:
             for name in PER_CLASS if alone else ("recall",):
                 values = [c.mean(key, f"{name}_{split}_{place}") for place in range(len(frame))]
                 if not all(map(math.isnan, values)):
-                    head = f"{PER_CLASS[name] if alone else one.label}, {title}"
+                    head = (PER_CLASS[name] if alone else one.label) + f", {title}" * (len(c.splits) > 1)
                     columns.append(Column(f"{name}_{split}_{key}", head, 3))
                     frame[columns[-1].key] = values
     note = "Recall: the share of a class's rows that is predicted as it."
     if alone:
         note += (
             " Precision: of rows predicted as the class, the share that is of it. F1: their harmonic mean."
+            " AUC: the chance that a row of the class is ranked above another one."
         )
-        note += " AUC: the chance that a row of the class is ranked above another one."
     title = "Every class by itself" if alone else "Recall of every class"
     return Table("classes", title, columns, frame, [note]) if len(columns) > 1 else None
 
