@@ -17,7 +17,7 @@ from amsfl.simulation import run_batch
 from amsfl.study import tune
 from amsfl.study.run import open_folder
 from amsfl.study.settings import Study, study_of
-from amsfl.study.tune import search_cost, tune_study
+from amsfl.study.tune import tune_study
 
 SMALL = {"data": "digits", "model": "softmax", "seconds": 2.0, "clients": 3, "engine": "loop"}
 
@@ -31,14 +31,6 @@ def test_only_who_needs_it_is_searched_for() -> None:
     assert tune.keys_to_search(plan, "fedavg") == ["lr", "steps"]
     assert tune.keys_to_search(plan, "amsfl") == []
     assert tune.keys_to_search(plan, "planned") == ["lr"]
-
-
-@pytest.mark.parametrize("trials", [1, 2, 3, 5, 50])
-def test_a_quick_search_costs_less_than_twice_the_trials(trials: int) -> None:
-    """Searching and trials together stay under three times the trials alone."""
-    assert search_cost(small(trials), "quick") < 2 * trials
-    assert search_cost(small(trials), "none") == 0
-    assert search_cost(small(trials), "quick", fixed=("lr", "steps")) == 0
 
 
 def test_the_search_never_sees_what_trials_are_judged_by() -> None:
@@ -61,7 +53,7 @@ def test_the_best_candidate_wins_and_is_on_record(tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = ["compare", "--config", str(file), "--trials", "1", "--out", str(out), *flags]
     done = succeed(*command)
-    assert "searching for fedavg" in done.stderr and "searching for amsfl" not in done.stderr
+    assert "steps for fedavg" in done.stderr and "steps for amsfl" not in done.stderr
     found = record.read_study(out)
     told = found.settings["searched"]
     assert list(told) == ["fedavg"] and told["fedavg"]["tried"][0]["lr"] == 1e-6
@@ -74,7 +66,7 @@ def test_the_best_candidate_wins_and_is_on_record(tmp_path: Path) -> None:
     notes = json.loads((out / "summary.json").read_text())["notes"]
     assert any("Settings were searched before the trials" in note for note in notes)
     again = invoke(*command)  # on record: neither searched nor run again
-    assert again.exit_code == 0 and "searching for" not in again.stderr, again.output
+    assert again.exit_code == 0 and "searching" not in again.stderr, again.output
 
 
 def test_what_the_user_fixed_is_left_alone() -> None:

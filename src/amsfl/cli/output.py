@@ -19,27 +19,19 @@ if TYPE_CHECKING:
 
     from amsfl.data import Dataset
 
-OTHER_NAMES = {  # flags of other tools, and ours
+OTHER_NAMES = {  # flags of other tools that are spelled quite otherwise, and ours
     "--algorithm": "--method",
     "--alpha": "--partition",
-    "--batch-size": "--batch",
     "--budget-seconds": "--budget",
     "--clients-per-round": "--cohort",
     "--compression": "--transmit",
     "--csv": "--data",
-    "--dataset": "--data",
     "--duration": "--seconds",
     "--file": "--data",
     "--fraction": "--cohort",
     "--iterations": "--rounds",
     "--learning-rate": "--lr",
-    "--local-epochs": "--epochs",
-    "--local-steps": "--steps",
-    "--n-clients": "--clients",
     "--network": "--model",
-    "--num-clients": "--clients",
-    "--num-rounds": "--rounds",
-    "--output": "--out",
     "--random-seed": "--seed",
     "--strategy": "--method",
     "--target-column": "--label",

@@ -2,15 +2,18 @@
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
+from amsfl import portable, record
 from amsfl.cli.output import AsJson, plain, print_json, say
 from amsfl.core import Remark, UserError, nearest
-
-if TYPE_CHECKING:
-    from amsfl.portable import Evaluation, Importance
+from amsfl.data.recipe import plural
+from amsfl.portable import Evaluation, Importance
+from amsfl.portable.evaluation import as_csv, has_labels
+from amsfl.portable.export import FORMATS
+from amsfl.portable.export import export as write
 
 Run = Annotated[Path, Parameter(help="the folder of a run, or of an export")]
 Which = Annotated[
@@ -35,24 +38,18 @@ def predict(
 
     Where the table has the label, the predictions are scored beside the base rate, with calibration.
     """
-    from amsfl import portable
-    from amsfl.data.recipe import plural
-    from amsfl.portable.evaluation import as_csv, has_labels
-    from amsfl.record import plain as plain_data
-    from amsfl.record import write_atomically
-
     model = portable.load(run, which)
     table = model.read(str(rows))
     _check_apart(rows, out)
     text, count = as_csv(model, table, _columns_to_repeat(rows, keep) if keep else {})
-    write_atomically(out, text)
+    record.write_atomically(out, text)
     evaluation = None
     if has_labels(model, table):
         with warnings.catch_warnings():  # what is new in these rows was said for the predictions
             warnings.simplefilter("ignore", Remark)
             evaluation = portable.evaluate(model, table)
     if as_json:
-        return print_json({"rows": count, "out": str(out)} | (plain_data(evaluation) if evaluation else {}))
+        return print_json({"rows": count, "out": str(out)} | (record.plain(evaluation) if evaluation else {}))
     best = model.about.get("best") if model.about["which"] == "best" else None
     which_round = f" by the best model, that of round {best['round']}" if best else ""
     say(f"{plural(count, 'prediction')}{which_round}: {out}")
@@ -75,8 +72,6 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Say which columns a run's model uses: the score lost where a column is shuffled within each client."""
-    from amsfl import portable
-
     if list_disclosed:
         return _print_disclosed(run, as_json)
 
@@ -100,22 +95,17 @@ def _print_disclosed(run: Path, as_json: bool) -> None:
         say(f"{leaf.name}: {leaf.what}, {leaf.when}\n    protected by {leaf.protected}")
 
 
-def _recorded(run: Path) -> "list[Importance]":
+def _recorded(run: Path) -> list[Importance]:
     """What a run's record has of its last model, on the hold-out."""
-    from amsfl.portable import Importance
-    from amsfl.record import read_run
-
-    summary = read_run(run).summary
+    summary = record.read_run(run).summary
     rows = summary.details.get("importance") if summary else None
     if not rows:
         raise UserError(f"{str(run)!r} has no such scores; give rows with answers: amsfl explain RUN FILE.")
     return [Importance(**row) for row in rows]
 
 
-def _print_scores(evaluation: "Evaluation") -> None:
+def _print_scores(evaluation: Evaluation) -> None:
     """Every score beside what always saying the same would have."""
-    from amsfl.data.recipe import plural
-
     if evaluation.trained_on:
         say(
             "These are the rows that the model was trained on and chosen by: expect less of new ones. What "
@@ -168,10 +158,6 @@ def export(
     which: Which = "auto",
 ) -> None:
     """Write a run's model for another library, with what loads it there."""
-    from amsfl import portable
-    from amsfl.portable.export import FORMATS
-    from amsfl.portable.export import export as write
-
     if not to:
         raise UserError(f"Say which library the model is for: --to {', '.join(FORMATS)}.")
 

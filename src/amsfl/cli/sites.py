@@ -10,16 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from amsfl import planning
 from amsfl.cli import flags
 from amsfl.cli.output import AsJson, plain, print_json, print_table, say, screen
 from amsfl.cli.studies import NOT_OF_STUDIES, parse_names
+from amsfl.clock import read_sites
 from amsfl.core import Plan, UserError
 from amsfl.core.records import Json
+from amsfl.record import write_atomically
+from amsfl.report.statistics import Interval, ratio
 from amsfl.settings.definitions import RunConfig
+from amsfl.settings.parse import make_config
 
 if TYPE_CHECKING:
-    from amsfl import planning
-    from amsfl.report.statistics import Interval
     from amsfl.study.forecast import ForecastRow
 
 TITLES = ("client", "weight", "s a step", "gain", "fading", "steps", "seconds", "next step", "stopped by")
@@ -48,9 +51,6 @@ def plan(
     gain a first step is worth 1 everywhere. Without fading each further step is worth a twentieth less than
     the one before it. The policy auto is price.
     """
-    from amsfl import planning
-    from amsfl.settings.parse import make_config
-
     # a user's own sites work side by side
     config = make_config({"clock": "makespan"} | settings)
     table = read(clients)
@@ -67,12 +67,9 @@ def plan(
 
 def read(path: Path) -> Json:
     """What `planning.problem` takes of a table of sites."""
-    from amsfl.clock import read_sites
-    from amsfl.planning import FADING
-
     table = read_sites(path)
     table.need("client", "step_seconds")
-    usual = {"weight": 1.0, "gain": 1.0, "fading": FADING}
+    usual = {"weight": 1.0, "gain": 1.0, "fading": planning.FADING}
     columns = {name: table.columns.get(name, default) for name, default in usual.items()}
     # no model, so nothing to transfer
     whole = "comm_seconds" if "comm_seconds" in table.columns else "latency"
@@ -85,7 +82,7 @@ def read(path: Path) -> Json:
     }
 
 
-def as_record(problem: "planning.Problem", made: Plan, policy: str) -> Json:
+def as_record(problem: planning.Problem, made: Plan, policy: str) -> Json:
     """The plan as plain JSON."""
     return {
         "policy": policy,
@@ -98,10 +95,8 @@ def as_record(problem: "planning.Problem", made: Plan, policy: str) -> Json:
     }
 
 
-def _show_plan(problem: "planning.Problem", made: Plan) -> None:
+def _show_plan(problem: planning.Problem, made: Plan) -> None:
     """The plan as a table, and what it comes to."""
-    from amsfl import planning
-
     p, steps = problem, made.steps
     columns = p.weights, p.step_seconds, p.gain, p.fading, steps, p.client_seconds(steps), p.step_worth(steps)
     rows = zip(p.clients, *(column.tolist() for column in columns), made.why, strict=True)
@@ -120,7 +115,7 @@ def _show_plan(problem: "planning.Problem", made: Plan) -> None:
         console.print(f"{SHOWN} of {len(steps):,} clients are shown; --json has them all.")
 
 
-def summary(problem: "planning.Problem", made: Plan) -> str:
+def summary(problem: planning.Problem, made: Plan) -> str:
     """What the plan does and what it costs, in two sentences."""
     budget, steps, seconds = problem.budget, made.steps, made.seconds
     how = "one client after another" if problem.clock == "sum" else "all clients at once"
@@ -148,7 +143,6 @@ def calibrate(
     Rows that amsfl dealt are dealt again by the same --data, --partition and --seed. For clients with data of
     their own, the column weight has the shares.
     """
-    from amsfl.record import write_atomically
     from amsfl.study.calibrate import as_csv
     from amsfl.study.calibrate import calibrate as fitted_on
 
@@ -196,8 +190,6 @@ def forecast(
     """
     import pandas as pd
 
-    from amsfl.record import write_atomically
-    from amsfl.settings.parse import make_config
     from amsfl.study import forecast as work
 
     console = screen(stderr=True)
@@ -255,10 +247,8 @@ def _label(row: "ForecastRow") -> str:
     return f"{row.title}, {when}" + (f", {row.steps} steps" if row.steps else "")
 
 
-def _seconds(row: "ForecastRow") -> "Interval":
+def _seconds(row: "ForecastRow") -> Interval:
     """To the target, over seeds; without an interval where a seed did not get there."""
-    from amsfl.report.statistics import Interval, ratio
-
     each = [seconds for seconds in row.seconds if seconds is not None]
     return ratio(each, [1.0] * len(each)) if row.reached == len(row.seconds) else Interval(row.middle)
 
@@ -277,7 +267,7 @@ def _cells(row: "ForecastRow") -> list[str]:
     ]
 
 
-def _between(taken: "Interval") -> str:
+def _between(taken: Interval) -> str:
     return "" if math.isnan(taken.low) else f"{_short(taken.low)} to {_short(taken.high)}"
 
 

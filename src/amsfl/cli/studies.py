@@ -155,16 +155,13 @@ def search(
 ) -> "Study":
     """The study with what a search finds for it; what is on record of one is not searched again."""
     from amsfl.study.run import recorded_search
-    from amsfl.study.tune import search_cost, tune_study
+    from amsfl.study.tune import tune_study
 
     console = screen(stderr=True)
-    worth = search_cost(plan, level, fixed)
-    if worth:
-        console.print(f"Learning rate and steps are searched first, at most {worth:.0f} trials' work.")
     recorded = recorded_search(out) if out else {}
 
     def watch(entry: str) -> None:
-        console.print(f"  searching for {plain(entry)} ...")
+        console.print(f"searching learning rate and steps for {plain(entry)} ...")
 
     try:
         return tune_study(plan, dataset, level, fixed, recorded, watch)

@@ -2,33 +2,29 @@
 
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
 
+from amsfl import clock, combine, planning, transmit
 from amsfl.cli import flags
 from amsfl.cli.output import describe_data, plain, say, screen
-from amsfl.core import UserError
+from amsfl.core import Kind, UserError
 from amsfl.core.records import Json
+from amsfl.methods import METHODS, make
 from amsfl.settings.definitions import OF_ROWS, RunConfig
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-    from amsfl.core import Kind
 
 
 def methods() -> None:
     """List methods, policies, rules, transmissions, profiles and the columns of a table of sites."""
-    from amsfl import combine, methods, planning, transmit
-
     console = screen()
     table = _table("Methods", "--method", "options", "vectors\ndown/up", "what it does")
-    made = {name: methods.make(name) for name in methods.METHODS.table}
+    made = {name: make(name) for name in METHODS.table}
     for name, method in made.items():
         vectors = f"{method.facts.vectors_down}/{method.facts.vectors_up}"
-        table.add_row(name, *_about(methods.METHODS, name, vectors))
+        table.add_row(name, *_about(METHODS, name, vectors))
     console.print(table)
     for method in made.values():
         if method.facts.note:
@@ -46,16 +42,14 @@ def methods() -> None:
     _print_profiles(console)
 
 
-def _table(title: str, *head: str) -> "Table":
+def _table(title: str, *head: str) -> Table:
     """What is typed stands first, in one line however narrow the terminal is."""
-    from rich.table import Table
-
     table = Table(*head, title=title)
     table.columns[0].no_wrap = True
     return table
 
 
-def _about(kind: "Kind[Any]", name: str, *between: str) -> list[str]:
+def _about(kind: Kind[Any], name: str, *between: str) -> list[str]:
     """Its settings with their defaults, and the first line of its docstring."""
     options = [
         key if default in (None, inspect.Parameter.empty) else f"{key}={default:g}"
@@ -94,19 +88,17 @@ def data(
     screen().print(table)
 
 
-def _print_profiles(console: "Console") -> None:
+def _print_profiles(console: Console) -> None:
     """The built-in device profiles, and the columns of a table of sites."""
-    from amsfl.clock import BUILT_IN, COLUMNS
-
     head = ("--profile", "what it is", "seconds a step", "seconds of communication a round")
     table = _table("Profiles", *head)
-    for name, (what, step, comm, _) in BUILT_IN.items():
+    for name, (what, step, comm, _) in clock.BUILT_IN.items():
         table.add_row(name, what, " ".join(f"{v:g}" for v in step), " ".join(f"{v:g}" for v in comm))
     table.add_row("lognormal:0.02,0.8", "drawn: median and sigma", "seeded", "latency around 0.1, 20 Mbit/s")
     table.add_row("FILE.csv", "a table of sites, one line a client", "its columns are below", "")
     console.print(table)
     columns = _table("Tables of sites (FILE.csv; client holds names)", "column", "what it holds")
-    for name, (what, *_) in COLUMNS.items():
+    for name, (what, *_) in clock.COLUMNS.items():
         columns.add_row(name, what)
     console.print(columns)
 

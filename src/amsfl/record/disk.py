@@ -27,19 +27,6 @@ SUM = b'"crc": "'
 LONGEST = 100  # characters of a name that becomes a folder's
 LISTED = "report.json"  # says that a folder's files are a report's or an export's
 LEFT = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.new")  # beside a file that was being written
-WAYS_OUT = {
-    errno.ENOSPC: "free some space",
-    errno.EDQUOT: "free some space",
-    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
-    errno.EACCES: "see who may write there, or choose another folder",
-    errno.EPERM: "see who may write there, or choose another folder",
-    errno.EROFS: "choose a folder that can be written",
-    errno.ENOENT: "somebody may have moved or removed it",
-    errno.ENAMETOOLONG: "choose a shorter name",
-    errno.EISDIR: "a directory is in a file's place: move it away",
-    errno.ENOTDIR: "a file is in a folder's place: choose another name",
-    errno.EEXIST: "a file is in a folder's place: choose another name",
-}
 
 
 def user_cache() -> Path:
@@ -54,11 +41,8 @@ def explain_errors(what: str, path: Path, then: Callable[[], str] = str) -> Iter
     try:
         yield
     except OSError as error:
-        way = WAYS_OUT.get(error.errno or 0, "")
-        more = "; ".join(filter(None, (way, then())))
-        raise DiskError(
-            f"{str(path)!r} cannot be {what}: {error.strerror or error}{'; ' + more if more else ''}."
-        ) from error
+        why = "; ".join(filter(None, (error.strerror or str(error), then())))
+        raise DiskError(f"{str(path)!r} cannot be {what}: {why}.") from error
 
 
 def write_all(file: int, content: bytes) -> None:
@@ -70,11 +54,6 @@ def write_all(file: int, content: bytes) -> None:
 def read(path: Path) -> bytes:
     with explain_errors("read", path):
         return path.read_bytes()
-
-
-def open_to_append(path: Path) -> int:
-    """A descriptor of the file, which is made if it is not there."""
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
 
 
 def write_atomically(path: Path, content: bytes, mode: int = 0o666) -> None:

@@ -90,7 +90,8 @@ class RunWriter(folder.RecordWriter):
 
     def _rounds(self) -> int:
         if self.file < 0:
-            self.file = disk.open_to_append(self.where / ROUNDS)
+            how = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
+            self.file = os.open(self.where / ROUNDS, how, 0o666)
         return self.file
 
     def _again(self) -> str:

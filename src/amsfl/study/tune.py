@@ -74,26 +74,18 @@ def keys_to_search(study: Study, entry: str, fixed: Collection[str] = ()) -> lis
     return [key for key, is_chosen in chosen.items() if not is_chosen]
 
 
-def search_cost(study: Study, level: str, fixed: Collection[str] = ()) -> float:
-    """How many trials' work the search is, at most: under twice the trials that it serves."""
-    entries, cost = study.methods if level == "quick" else (), 0.0
-    for keys in (keys_to_search(study, entry, fixed) for entry in entries):
-        left, before = len(_candidates(keys)) if keys else 0, 0.0
-        for part, stay in _halvings(study.trials):
-            cost += left * (part - before)
-            left, before = min(left, stay), part
-    return cost
-
-
 def _halvings(trials: int) -> tuple[tuple[float, int], ...]:
-    """The last two are told apart after a whole length, or half of one where there is one trial to come."""
+    """The last two are told apart after a whole length, or half of one where there is one trial to come.
+
+    Of seven candidates all are 7/8 + 4/8 + 2 x 3/4 = 23/8 lengths, and then 15/8: under twice the trials.
+    """
     return (*HALVINGS, (min(1.0, 0.5 * trials), 1))
 
 
-def _candidates(keys: Sequence[str], default: JsonMapping | None = None) -> list[Json]:
+def _candidates(keys: Sequence[str], default: JsonMapping) -> list[Json]:
     """What the study's file says, then the grid."""
     grid = [dict(zip(keys, values, strict=True)) for values in product(*(GRID[key] for key in keys))]
-    return [dict(default or {}), *(each for each in grid if each != default)]
+    return [dict(default), *(each for each in grid if each != default)]
 
 
 def _apart(dataset: Dataset, seed: int) -> Dataset:
