@@ -20,7 +20,7 @@ from amsfl.data import describe, load
 from amsfl.data.dataset import Dataset, strata
 from amsfl.engines.models import tensors
 from amsfl.simulation.provenance import base
-from amsfl.study.settings import COMPARE, read_study, without_unable
+from amsfl.study.settings import read_study, without_unable
 
 NUMBER = {**SMALL, "lr": 0.1, "precision": "float32"}
 
@@ -252,5 +252,5 @@ def test_a_comparison_of_numbers(table: Path, tmp_path: Path) -> None:
     again = invoke("compare", "--config", study, "--out", out, *options)
     assert again.exit_code == 2 and "holds a study with other settings" in again.output
     assert "searching" not in again.output
-    every, said = without_unable(read_study(COMPARE), load(str(table), label="rent"))
+    every, said = without_unable(read_study("compare"), load(str(table), label="rent"))
     assert "fedcsda" not in every.methods and "amsfl" in every.methods and "Left out fedcsda" in said[0]

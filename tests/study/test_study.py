@@ -14,7 +14,7 @@ from amsfl.core import UserError
 from amsfl.data import load
 from amsfl.study import run as study_run
 from amsfl.study.run import open_folder, pending
-from amsfl.study.settings import COMPARE, REPRODUCE, read_study, with_changes
+from amsfl.study.settings import read_study, with_changes
 
 
 def outputs(folder):
@@ -37,13 +37,13 @@ def whole(tmp_path_factory):
 
 
 def test_built_in_studies_are_sound():
-    paper = read_study(REPRODUCE)
+    paper = read_study("reproduce")
     assert list(paper.methods) == ["fedavg", "scaffold", "fedprox", "fednova", "feddyn", "fedcsda", "amsfl"]
     assert paper.trials == 5 and paper.reference == "amsfl"
     for entry in paper.methods:
         config = paper.config(entry)
         assert (config.seconds, config.target, config.clients, config.stop_at_target) == (100, 0.89, 5, False)
-    assert read_study(COMPARE).kind == "compare"
+    assert read_study("compare").kind == "compare"
     same = read_study(Path("same-lr"))
     assert list(same.methods) == list(paper.methods) and paper.run.items() < same.run.items()
 
@@ -128,7 +128,7 @@ def test_a_method_of_the_users_own_goes_by_a_folders_name(tmp_path, monkeypatch)
     (tmp_path / "mine_for_study.py").write_text(
         'from amsfl.methods import Facts, Method\n\n\nclass thing(Method):\n    facts = Facts("thing")\n'
     )
-    plan = with_changes(read_study(COMPARE), ["mine_for_study:thing", "fedavg"])
+    plan = with_changes(read_study("compare"), ["mine_for_study:thing", "fedavg"])
     assert list(plan.methods) == ["mine_for_study.thing", "fedavg"]
     assert plan.config("mine_for_study.thing").method == "mine_for_study:thing"
 
@@ -144,7 +144,7 @@ def test_a_method_of_the_users_own_goes_by_a_folders_name(tmp_path, monkeypatch)
 )
 def test_mistakes_are_sentences(change, says):
     with pytest.raises(UserError, match=says):
-        with_changes(read_study(COMPARE), **change)
+        with_changes(read_study("compare"), **change)
 
 
 @pytest.mark.parametrize(

@@ -334,19 +334,16 @@ def costs(profile: Profile, job: Overhead) -> Costs:
     none, known = np.zeros(profile.clients), profile.spends
     down, up = (np.full(profile.clients, each / MEGABYTE) for each in (job.bytes_down, job.bytes_up))
     accounts = {"megabytes": Account(none, down, up)}
+    link = profile.latency + 8e-6 * (job.bytes_down / profile.down_mbps + job.bytes_up / profile.up_mbps)
     if "joules_step" in known or "joules_mb" in known:
         step, each = known.get("joules_step", none), known.get("joules_mb", none)
         begun = each * down + step * job.extra_gradients
         accounts["joules"] = Account(step * (1 + job.extra_per_step), begun, each * up)
     return Costs(
         profile.step_seconds * (1 + job.extra_per_step),
-        _link_seconds(profile, job.bytes_down, job.bytes_up) + profile.step_seconds * job.extra_gradients,
+        link + profile.step_seconds * job.extra_gradients,
         accounts,
     )
-
-
-def _link_seconds(profile: Profile, down: float, up: float) -> Floats:
-    return profile.latency + 8e-6 * (down / profile.down_mbps + up / profile.up_mbps)
 
 
 def client_seconds(cost: Costs, cohort: Ints, steps: Ints) -> Floats:

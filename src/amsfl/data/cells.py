@@ -174,19 +174,13 @@ def _days(word: str, form: str) -> float:
     return ((when if when.tzinfo else when.replace(tzinfo=UTC)) - EPOCH).total_seconds() / DAY
 
 
-def code_numbers(missing: Sequence[str]) -> list[float]:
-    """The numbers among the words that mean a gap."""
-    return [
-        float(number) for number in pd.to_numeric(pd.Series(missing, dtype=object), errors="coerce").dropna()
-    ]
-
-
 def _finite(cells: pd.Series, numbers: Floats, missing: Sequence[str]) -> Floats:
     infinite = np.isinf(numbers)
     if infinite.any():
         row = int(np.argmax(infinite))
         raise UserError(f"{place(cells.index, row)}, column {cells.name!r} is {numbers[row]}; mend the cell.")
-    return np.where(np.isin(numbers, code_numbers(missing)), np.nan, numbers) if missing else numbers
+    codes = pd.to_numeric(pd.Series(missing, dtype=object), errors="coerce").dropna()
+    return np.where(np.isin(numbers, codes.to_numpy(float)), np.nan, numbers)
 
 
 def place(index: pd.Index, row: int) -> str:

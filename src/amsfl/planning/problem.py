@@ -20,7 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from amsfl.core import Plan, UserError, nearest
+from amsfl.clock import check_clock
+from amsfl.core import Plan, UserError
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,7 +34,6 @@ TURNS = 100  # Dinkelbach settles in three to six
 MOST_ENDINGS = 1_000_000  # of steps, that are sorted
 USUAL_MOST = 1000
 MOST_STEPS = 100_000  # of one client in one round
-CLOCKS = ("sum", "makespan")
 REASONS = {
     "budget": "the budget is used up",
     "rate": "one more step would lower the worth per second",
@@ -172,8 +172,7 @@ def problem(
     names = tuple(map(str, range(size) if clients is None else clients))
     if len(names) != size:
         raise UserError(f"There are {len(names)} client names for {size} clients; give one name per client.")
-    if clock not in CLOCKS:
-        raise UserError(f"Unknown clock {clock!r}{nearest(clock, CLOCKS)}.")
+    check_clock(clock)
     (limit,) = _columns({"most": most}, names)
     limit = np.floor(limit)
     if not ((limit >= 1) & (limit <= MOST_STEPS)).all():

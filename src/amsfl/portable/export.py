@@ -135,10 +135,6 @@ NODES: dict[str, Callable[[Graph, LayerSpec, str], str]] = {
 }
 
 
-def _onnx_files(model: PortableModel) -> dict[str, bytes]:
-    return {"model.onnx": Graph(need("onnx", "Writing ONNX")).file(model)}
-
-
 def _loaded_by(script: str) -> Callable[[PortableModel], dict[str, bytes]]:
     """model.py reads the folder's own files: what torch.save or joblib write would be a pickle."""
     return lambda model: {"model.py": Path(__file__).with_name(script).read_bytes()}
@@ -146,6 +142,6 @@ def _loaded_by(script: str) -> Callable[[PortableModel], dict[str, bytes]]:
 
 FORMATS: dict[str, Callable[[PortableModel], dict[str, bytes]]] = {
     "torch": _loaded_by("torch_model.py"),
-    "onnx": _onnx_files,
+    "onnx": lambda model: {"model.onnx": Graph(need("onnx", "Writing ONNX")).file(model)},
     "sklearn": _loaded_by("sklearn_model.py"),
 }

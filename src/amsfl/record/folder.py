@@ -29,10 +29,6 @@ KINDS = {
 }
 
 
-class Busy(UserError):
-    """Somebody else writes there now."""
-
-
 class Lock:
     """Held from its making, which makes the folder too, until `release`, or until the process is gone."""
 
@@ -44,7 +40,7 @@ class Lock:
             try:
                 self.lock.acquire()
             except Timeout:
-                raise Busy(
+                raise UserError(
                     f"The folder {str(folder)!r} is being written by {self._holder()}; wait until that "
                     "ends, or choose another folder."
                 ) from None

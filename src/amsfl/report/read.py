@@ -45,16 +45,12 @@ def read(folders: list[Path]) -> list[StudyRecord]:
     sources, names = list[StudyRecord](), [folder.name for folder in folders]
     for number, folder in enumerate(folders, start=1):
         name = f"{folder.name}-{number}" if folder.name in names[: number - 1] else folder.name
-        sources.append(_study(folder)._replace(folder=name))
+        kind = record.read_manifest(folder, "run", "flower", "study").kind
+        study = record.read_study(folder) if kind == "study" else as_study(record.read_run(folder))
+        sources.append(study._replace(folder=name))
     if not any(trials for source in sources for trials in source.trials.values()):
         raise UserError(f"Nothing is finished yet in {', '.join(map(str, folders))}; run it first.")
     return sources
-
-
-def _study(folder: Path) -> StudyRecord:
-    if record.read_manifest(folder, "run", "flower", "study").kind == "study":
-        return record.read_study(folder)
-    return as_study(record.read_run(folder))
 
 
 def as_study(run: RunRecord) -> StudyRecord:

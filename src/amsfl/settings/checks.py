@@ -18,11 +18,6 @@ from amsfl.privacy import MECHANISMS, RECORD_LEVEL, Ledger, Mechanism
 from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Training
 
 
-def takes_older_work(end: RoundEnd) -> bool:
-    """Whether a move may take results that were computed from an older model."""
-    return end.overlap or (not end.waits_for_all and end.late == "stale")
-
-
 def conditions_of(config: RunConfig, profile: Profile, names: Sequence[str]) -> clock.ClientConditions | None:
     """What happens to clients on their way, if the clock can tell; None: nothing."""
     conditions = clock.client_conditions(
@@ -94,7 +89,7 @@ def round_end_of(config: Training, method: Method, cohort: int, own: RoundEnd | 
         raise UserError(
             f"Round end {end.name!r}: somebody is late only where clients work at once; add --clock makespan."
         )
-    if method.facts.stale == "refused" and takes_older_work(end):
+    if method.facts.stale == "refused" and (end.overlap or end.late == "stale"):
         raise UserError(
             f"{name} needs everyone's work on the newest model, and round end {end.name!r} brings older "
             "work; use --round-end all, or drop late work, as in --round-end quorum:3,drop."

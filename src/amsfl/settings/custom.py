@@ -140,13 +140,10 @@ def _split(where: str, data: Dataset, x: Array, y: Array) -> tuple[Array, Array]
         )
     if not data.classes:
         if not np.isfinite(labels).all():
-            raise UserError(f"{where}: y holds numbers to predict, and row {_first(labels)} has none.")
+            row = int(np.argmin(np.isfinite(labels)))
+            raise UserError(f"{where}: y holds numbers to predict, and row {row} has none.")
         return rows, labels if data.amount is None else labels.astype(np.float32)
     return rows, _whole(where, "labels", labels, "classes", len(data.classes))
-
-
-def _first(labels: Array) -> int:
-    return int(np.argmax(~np.isfinite(labels)))
 
 
 def _standardised(name: str, data: Dataset) -> Dataset:

@@ -12,9 +12,7 @@ from amsfl.settings.checks import whole_rounds
 from amsfl.simulation import CustomParts, RunConfig, make_config, read_toml
 from amsfl.simulation.components import federation_of
 
-HERE = Path(__file__).parent
-REPRODUCE, COMPARE = HERE / "reproduce.toml", HERE / "compare.toml"
-BUILT_IN = {path.stem: path for path in sorted(HERE.glob("*.toml"))}
+BUILT_IN = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.toml"))}
 TRIALS = 10_000  # of one method, at most
 CHUNK = 10  # trials that run as one batch and are saved together
 FIELDS = ("title", "kind", "trials", "seed", "reference", "run", "methods", "searched")

@@ -24,7 +24,10 @@ from amsfl.study.settings import Study
 
 LEVELS = ("none", "quick")
 GRID = {"lr": (0.05, 0.2, 0.8), "steps": (5, 20)}
-HALVINGS = ((0.125, 4), (0.25, 2))  # after these parts of a trial's length so many candidates go on
+# After these parts of a trial's length so many candidates go on; the last two are told apart after a whole
+# one, or a half where there is one trial to come. Of seven candidates that is 23/8 lengths, or 15/8: under
+# twice the trials that it serves.
+HALVINGS = ((0.125, 4), (0.25, 2))
 APART = 1_000_003  # added to a study's seeds: the search's own partition, first model and sampling
 LOOK_EVERY = 4  # rounds: scores of each would take longer than the training
 KEPT_BACK = 0.2  # of the training pool, to score candidates by
@@ -74,20 +77,6 @@ def keys_to_search(study: Study, entry: str, fixed: Collection[str] = ()) -> lis
     return [key for key, is_chosen in chosen.items() if not is_chosen]
 
 
-def _halvings(trials: int) -> tuple[tuple[float, int], ...]:
-    """The last two are told apart after a whole length, or half of one where there is one trial to come.
-
-    Of seven candidates all are 7/8 + 4/8 + 2 x 3/4 = 23/8 lengths, and then 15/8: under twice the trials.
-    """
-    return (*HALVINGS, (min(1.0, 0.5 * trials), 1))
-
-
-def _candidates(keys: Sequence[str], default: JsonMapping) -> list[Json]:
-    """What the study's file says, then the grid."""
-    grid = [dict(zip(keys, values, strict=True)) for values in product(*(GRID[key] for key in keys))]
-    return [dict(default), *(each for each in grid if each != default)]
-
-
 def _apart(dataset: Dataset, seed: int) -> Dataset:
     """The training pool alone, a part of it in the hold-out's place."""
     train, test = split(dataset.y, KEPT_BACK, seed % 2**31 + 1, dataset.sites)
@@ -105,12 +94,14 @@ def _search(
     """The best candidate and all that were tried, with their scores."""
     base, tried = study.config(entry), list[Json]()
     own = base.model_copy(update={"lr": base.lr or federation_of(base, CustomParts()).method.facts.lr})
-    candidates = _candidates(keys, {key: getattr(own, key) for key in keys})
+    default = {key: getattr(own, key) for key in keys}  # what the study's file says goes first, then the grid
+    grid = (dict(zip(keys, values, strict=True)) for values in product(*(GRID[key] for key in keys)))
+    candidates = [default, *(each for each in grid if each != default)]
     quiet = {"details": "", "seed": seed, "eval_every": LOOK_EVERY * base.eval_every}
     configs = [base.model_copy(update=candidate | quiet) for candidate in candidates]
     records: list[list[RoundRecord]] = [[] for _ in candidates]
     with begun(configs, CustomParts(dataset=apart)) as (setup, left):
-        for part, stay in _halvings(study.trials):
+        for part, stay in (*HALVINGS, (min(1.0, 0.5 * study.trials), 1)):
             limits = [{what: part * most for what, most in each.items()} for each in setup.limits]
             here = setup._replace(limits=limits)
             for trial in left:  # goes on from where it was
