@@ -79,18 +79,9 @@ def test_spreadsheet_exports_are_read(run) -> None:
 @pytest.mark.parametrize(
     ("text", "options", "sentence"),
     [
-        ("client,step_seconds,fading\na,1,0\nb,1,-2\n", (), "line 3: fading is -2"),
-        ("client,step_seconds\na,1\nb,1\na,2\n", (), "line 4: client 'a' is already on line 2"),
         ("client,step_seconds\n,1\n", (), "line 2: the client has no name"),
         ("client,step_seconds\n", (), "no clients"),
         ("step_seconds\n1\n", (), "no column 'client'; the columns there are: step_seconds"),
-        (
-            SITES,
-            ("--budget", "0.3", "--clock", "sum"),
-            "(0.487 s); raise --budget or drop clients Graz, Faro.",
-        ),
-        (SITES, ("--clock", "sun"), "did you mean 'sum'"),
-        (SITES, ("--policy", "prize"), "did you mean 'price'"),
         (SITES, ("--policy", "printed"), "add --budget"),
         (SITES, ("--most", "0"), "most steps"),
     ],

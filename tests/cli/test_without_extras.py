@@ -86,6 +86,7 @@ NEEDS = [  # what a user types, and the extra that it needs
     (["supernode", "--superlink", "127.0.0.1:9"], "flower"),
     *((["run", "--data", "digits", "--track", name, "--rounds", "1"], name) for name in TRACKERS),
     (["run", "--data", "rows.xlsx"], "excel"),
+    (["run", "--data", "digits", "--epsilon", "2", "--method", "fedavg", "--rounds", "1"], "privacy"),
     (["export", "run", "--to", "onnx"], "export"),
 ]
 REFUSED = [  # mistakes that need no extra: each command's error path

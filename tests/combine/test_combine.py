@@ -15,7 +15,7 @@ from make_byzfl import COUNT, inputs
 import amsfl
 from amsfl import combine, methods, protocol
 from amsfl.combine.chain import chain, weighed
-from amsfl.combine.rules import SKETCH, between, capped, centre, middle, sketched
+from amsfl.combine.rules import SKETCH, capped, centre, sketched
 from amsfl.core import Combine, Combined, Upload, UserError
 from amsfl.methods import Federation
 from amsfl.methods.base import upload
@@ -60,7 +60,7 @@ def test_equal_clients_are_byzfls(theirs):
         )
 
 
-counts = st.lists(st.integers(1, 4), min_size=1, max_size=7)
+counts = st.lists(st.integers(0, 4), min_size=1, max_size=7).filter(any)
 
 
 @pytest.mark.parametrize("spec", SHARED)
@@ -148,26 +148,6 @@ def test_numpy_and_jax_are_one():
     ]
     for ours, theirs in zip(*map(jax.tree.leaves, both), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-def test_medians_and_trimmed_means_of_many(kind):
-    """Against sorted copies: numbers of either sign, equal ones and zeros, clients that do not count; the
-    median to rounding on numpy and jax, the trimmed mean as the mean of what is left of the copies."""
-    rng, clients = np.random.default_rng(90), 90
-    vectors = (rng.normal(size=(clients, 300)) * 10.0 ** rng.integers(-6, 6, 300)).astype(kind)
-    vectors[:, :40] = vectors[:, :40].round()
-    counts = rng.integers(0, 4, clients)
-    counts[0] += counts.sum() % 2  # an even number of copies: of two middles the mean
-    copies = np.sort(np.repeat(vectors, counts, axis=0), axis=0)
-    weights, half = (counts / counts.sum()).astype(kind), len(copies) // 2
-    expected = (copies[half - 1] + copies[half]) / 2
-    np.testing.assert_allclose(middle(vectors, weights), expected, rtol=1e-6)
-    np.testing.assert_allclose(jax.jit(middle)(vectors, weights), expected, rtol=1e-6)
-    cut = len(copies) // 5
-    shares = between(vectors, weights, kind(cut / len(copies)), kind(1 - cut / len(copies)))
-    near = 1e-5 * np.abs(copies).max(0)
-    assert (np.abs((shares * vectors).sum(0) - copies[cut:-cut].mean(0)) <= near).all()
 
 
 @pytest.mark.parametrize("name", ["scaffold", "feddyn"])

@@ -138,26 +138,11 @@ def rows_of(content: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(content.decode())))
 
 
-def test_it_is_as_messy_as_it_says() -> None:
-    files = messy()
-    visits, new = (rows_of(files[name]) for name in ("visits.csv", "new-visits.csv"))
+def test_the_example_is_the_same_everywhere_and_one_class_is_rare() -> None:
     assert messy(50) == messy(50), "the same bytes each time"
-    columns = list(new[0])
-    assert (
-        len(visits) == 20_000
-        and list(visits[0]) == [*columns, "readmitted"]
-        and columns[:2] == ["visit_id", "hospital"]
-    )
-    assert len(columns) == 11
-    for name in columns[2:]:
-        gaps = sum(not row[name] for row in visits) / len(visits)
-        assert 0.035 < gaps < 0.045, name
+    visits = rows_of(messy()["visits.csv"])
     assert Counter(row["readmitted"] for row in visits) == {"no": 18_600, "yes": 1_400}
-    assert {row["hospital"] for row in visits} == set(HOSPITALS)
-    assert len({row["visit_id"] for row in [*visits, *new]}) == len(visits) + len(new)
-    assert (
-        DIAGNOSES - 5 <= len({row["diagnosis"] for row in visits if row["diagnosis"]}) <= DIAGNOSES == 3_000
-    )
+    assert len({row["diagnosis"] for row in visits if row["diagnosis"]}) > DIAGNOSES - 5
 
 
 def test_from_nothing_to_predictions(tmp_path, monkeypatch) -> None:

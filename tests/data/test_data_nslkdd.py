@@ -87,13 +87,6 @@ def test_unknown_words_are_zeros_and_values_beyond_the_range_are_cut() -> None:
     assert x[1, FEATURES.index("count")] == 1
 
 
-def test_five_classes() -> None:
-    names = ["normal", "mailbomb", "saint", "named", "xterm"]
-    rows = nslkdd.parse(text(*[with_cell("attack", name) for name in names]))
-    data = traffic_data("nslkdd", pd.concat([rows, rows]), rows, 0.5, 0)
-    assert data.evals["test"][1].tolist() == [0, 1, 2, 3, 4]
-
-
 def test_rows_without_a_score_are_fine() -> None:
     assert nslkdd.parse(text(ROW.rsplit(",", 1)[0]))["attack"].tolist() == ["normal"]
 

@@ -18,9 +18,8 @@ from amsfl.data.dataset import mean_and_deviation
 from amsfl.data.features import encode, other_scale, unfamiliar_cells
 from amsfl.data.files import name_files
 from amsfl.data.read_table import RawTable, read_rows, read_table
-from amsfl.data.recipe import ColumnRecipe, Recipe, split_names
+from amsfl.data.recipe import ColumnRecipe, split_names
 from amsfl.data.table import class_places
-from amsfl.record import from_plain, plain
 
 HEADER = "age,smoker,flat,hospital,label"
 LINES = [
@@ -431,15 +430,6 @@ def test_numbers_on_another_scale_are_found() -> None:
     for factor in (1, 1 / 16, 16):
         table = new_rows(data, dict(zip(names, factor * raw.T, strict=True)))
         assert bool(other_scale(data.recipe, table)) == (factor != 1)  # type: ignore[arg-type]
-
-
-def test_a_recipe_is_data() -> None:
-    columns = (
-        ColumnRecipe("a", "number", "decimal-comma", fill=1.5, shift=0.1, scale=3.0, low=-1.0),
-        ColumnRecipe("b", "words", words=("u", "v")),
-    )
-    recipe = Recipe(columns, "y", "site", ("-999",), {"id": "why"}, ("said",))
-    assert from_plain(Recipe, plain(recipe)) == recipe
 
 
 def test_files_are_clients_by_names_of_their_own(tmp_path: Path) -> None:

@@ -1,8 +1,6 @@
 """Record-level differential privacy: the sampling, the clipping, the book, and what a run says of it."""
 
 import json
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -219,13 +217,3 @@ def test_a_model_that_looks_across_rows_is_refused():
     settings = {key: value for key, value in SMALL.items() if key != "model"}
     with pytest.raises(UserError, match="beside others"):
         amsfl.run(network=across, epsilon=2.0, **settings)
-
-
-def test_without_dp_accounting_it_says_what_to_install():
-    code = (
-        "import sys; sys.modules['dp_accounting'] = None\n"
-        "from amsfl.privacy import Exposure, epsilon\n"
-        "epsilon(Exposure(0.1, 1.0, 1e-5), 1)"
-    )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert "pip install 'amsfl[privacy]'" in ended.stderr

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from crashes import everything
 from federation_small import python
-from record_small import manifest, resume, run
+from record_small import resume, run
 
 from amsfl import record
 from amsfl.core import UserError
@@ -73,11 +73,6 @@ def test_a_second_writer_is_told_who_the_first_is(tmp_path):
     assert (where / LOCK).exists(), "a killed process leaves its text behind"
     resume(where)  # and it is no obstacle
     assert not (where / LOCK).exists()
-
-
-def test_two_in_one_process_are_two(tmp_path):
-    with record.create(tmp_path, manifest()), pytest.raises(UserError, match=f"process {os.getpid()} on"):
-        record.reopen(tmp_path, "run")
 
 
 def test_writers_replace_neither_devices_nor_what_a_link_leads_to(tmp_path):
