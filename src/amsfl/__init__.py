@@ -11,7 +11,7 @@ own; a Result is what a run leaves. A mistake raises UserError. Settings: docs/s
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from amsfl.core.version import VERSION as __version__
+from amsfl.core import VERSION as __version__
 
 if TYPE_CHECKING:
     from amsfl.clock import RoundEnd

@@ -8,8 +8,7 @@ from pathlib import Path
 from cyclopts import App, CycloptsError, Group, Parameter
 
 from amsfl.cli.output import ALL, OWN, sentences, usage
-from amsfl.core import nearest
-from amsfl.core.version import VERSION
+from amsfl.core import VERSION, nearest
 
 COMMANDS = {  # the first page of --help: one story from a table to real clients, then the rest by topic
     "From a table to predictions": {

@@ -20,3 +20,5 @@ from amsfl.core.records import (
     scatter,
 )
 from amsfl.core.scores import Score, score
+
+VERSION = "0.1.0"  # pyproject.toml reads it here

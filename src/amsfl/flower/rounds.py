@@ -18,10 +18,9 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore import log
 
-from amsfl.core import UserError
+from amsfl.core import VERSION, UserError
 from amsfl.core.records import Json
 from amsfl.core.scores import judged_by, shown_score, worth
-from amsfl.core.version import VERSION
 from amsfl.flower.nodes import Nodes
 from amsfl.flower.round_grid import RoundGrid
 from amsfl.portable import PortableModel

@@ -17,8 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from amsfl.core import UserError
-from amsfl.core.version import VERSION
+from amsfl.core import VERSION, UserError
 
 SECONDS = 5.0  # for an answer of the SuperLink
 CLOCKS = 60.0  # seconds by which clocks may differ: certificates and signatures carry times

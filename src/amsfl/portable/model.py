@@ -11,9 +11,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save
 
-from amsfl.core import DiskError, Remark, UserError, listed
+from amsfl.core import VERSION, DiskError, Remark, UserError, listed
 from amsfl.core.scores import describe_scores
-from amsfl.core.version import VERSION
 from amsfl.data.dataset import LabelScale
 from amsfl.data.recipe import ColumnRecipe, Recipe
 from amsfl.portable.network import KINDS, Array, LayerSpec, Tensors, logits, shapes

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from amsfl.core import VERSION
 from amsfl.core.records import Json
-from amsfl.core.version import VERSION
 
 FORMAT = 9  # of all folders; raise it whenever an older folder must not be continued as it stands
 

@@ -12,8 +12,8 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from amsfl.core import VERSION
 from amsfl.core.records import Json
-from amsfl.core.version import VERSION
 from amsfl.record import StudyRecord, dumps
 from amsfl.report.comparison import Comparison, compare
 from amsfl.report.figures import figures

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from amsfl import clock
+from amsfl.core import VERSION
 from amsfl.core.names import own_file, own_names
 from amsfl.core.records import Array, Json
-from amsfl.core.version import VERSION
 from amsfl.data import Dataset
 from amsfl.data.files import is_table
 from amsfl.engines import devices, number_scores, table_scores

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from amsfl.clock.profile import MEGABYTE
-from amsfl.core import Score
+from amsfl.core import VERSION, Score
 from amsfl.core.records import Json
-from amsfl.core.version import VERSION
 from amsfl.data import Frame
 from amsfl.engines.contract import outputs
 from amsfl.engines.models import tensors
