@@ -188,7 +188,6 @@ def test_the_lists(call, monkeypatch):
         assert name in methods.stdout
     assert "FedCSDA has no public description" in " ".join(methods.stdout.split())
     assert "FILE.csv" in call("data").stdout
-    assert {"run", "resume", "plan", "methods", "data"} <= set(call("--help").stdout.split())
 
 
 def test_the_command_as_installed(tmp_path):

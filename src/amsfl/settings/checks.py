@@ -35,14 +35,14 @@ def conditions_of(config: RunConfig, profile: Profile, names: Sequence[str]) -> 
 
 
 def whole_rounds(config: RunConfig, method: Method) -> bool:
-    """Whether all of a cohort come in every round, on the newest model: only then their own are scored."""
+    """Whether all come in every round, on the newest model, not in private: then their own are scored."""
     quiet = config.model_copy(update={"details": ""})
     end = round_end_of(quiet, method, config.cohort or config.clients)
     calm = config.availability == "always" and not config.jitter and not config.failure
     if calm and config.profile.endswith(".csv"):
         columns = clock.read_sites(Path(config.profile)).columns
-        calm = not {"jitter", "failure", "on_seconds"} & {*columns}
-    return end.waits_for_all and calm
+        calm = not {"jitter", "failure", "on_seconds", "epsilon"} & {*columns}
+    return end.waits_for_all and calm and mechanism_of(config) is None
 
 
 def check_everyone(method: Method, end: RoundEnd, cohort: int, clients: int) -> None:
