@@ -137,7 +137,7 @@ except DiskError as said:
 def test_a_limit_on_file_sizes(tmp_path):
     """The real thing, by the system: one sentence, nothing half-written, and it goes on where it may."""
     said = start(LIMITED, tmp_path / "run").communicate(timeout=60)[0]
-    assert "rounds.jsonl' cannot be written: File too large; the rounds before" in said
+    assert "rounds.jsonl' cannot be written: File too large; raise the limit" in said
     assert "go on with 'amsfl resume" in said and said.count("\n") == 1
     lines = (tmp_path / "run" / "rounds.jsonl").read_bytes()
     assert len(lines) <= 3000 and not list((tmp_path / "run").glob(".*.new"))

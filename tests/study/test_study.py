@@ -55,7 +55,7 @@ def test_interrupted_and_continued_equals_uninterrupted(whole, tmp_path, monkeyp
     real, calls = study_run.run_batch, []
 
     def stopped(configs, dataset, watch):
-        calls.append(configs)
+        calls.append([config.seed for config in configs])
         if len(calls) != 4:
             return real(configs, dataset, watch)
 

@@ -26,6 +26,13 @@ T = TypeVar("T")
 SUM = b'"crc": "'
 LONGEST = 100  # characters of a name that becomes a folder's
 LISTED = "report.json"  # says that a folder's files are a report's or an export's
+WAYS_OUT = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some space",
+    errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
+    errno.EACCES: "see who may write there, or choose another folder",
+    errno.EROFS: "choose a folder that can be written",
+}
 LEFT = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.new")  # beside a file that was being written
 
 
@@ -41,7 +48,8 @@ def explain_errors(what: str, path: Path, then: Callable[[], str] = str) -> Iter
     try:
         yield
     except OSError as error:
-        why = "; ".join(filter(None, (error.strerror or str(error), then())))
+        ways = error.strerror or str(error), WAYS_OUT.get(error.errno or 0), then()
+        why = "; ".join(filter(None, ways))
         raise DiskError(f"{str(path)!r} cannot be {what}: {why}.") from error
 
 
