@@ -85,6 +85,9 @@ def test_a_federation_is_the_simulation_s(name: str) -> None:
     result = serve(grid, real | {"held_back": 0.0}, SOFTMAX.start(0), watch=lambda record: None)
     for part, numbers in SOFTMAX.tensors(result.arrays[NAME].numpy()).items():
         np.testing.assert_allclose(numbers, wanted.model.tensors[part], rtol=1e-3, atol=2e-5)
+    assert (
+        0 < grid.queued < grid.seconds
+    )  # by which a record's own seconds are those of real nodes, side by side
 
 
 def test_plain_numpy_is_one_of_them() -> None:

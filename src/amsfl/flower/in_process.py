@@ -55,6 +55,7 @@ class InProcessGrid:
         self.posted: dict[str, Message] = {}
         self.shown: set[str] = set()  # errors whose tracebacks were printed
         self.numbers, self.answered, self.seconds, self.looks = count(1), 0, 0.0, 0
+        self.queued = 0.0  # seconds that nodes waited for each other, which real ones do not
 
     def join(self, config: Mapping[str, Any]) -> None:
         """One node more."""
@@ -77,7 +78,13 @@ class InProcessGrid:
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         due = [self.posted.pop(key) for key in message_ids if key in self.posted]
-        return [self.answer(message) for message in due]
+        replies, before, longest = list[Message](), self.seconds, 0.0
+        for message in due:
+            began = self.seconds
+            replies.append(self.answer(message))
+            longest = max(longest, self.seconds - began)
+        self.queued += self.seconds - before - longest
+        return replies
 
     def answer(self, message: Message) -> Message:
         """What the node replies, with the time at which it would have come; an exception of the app becomes

@@ -169,7 +169,8 @@ class Rounds(Strategy):
 
     def _closed(self, number: int, arrays: ArrayRecord, metrics: Json) -> bool:
         """After a round, with its scores by split; whether it was the last one."""
-        before, self.elapsed = self.elapsed, self.grid.now() - self.began
+        queued = getattr(self.grid, "queued", 0.0)  # in this process, where one node waits for another
+        before, self.elapsed = self.elapsed, self.grid.now() - self.began - queued
         record = self._record(number, metrics, before)
         self.rounds.append(record)
         value = self.worth(record)
