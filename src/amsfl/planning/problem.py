@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from amsfl.clock import check_clock
+from amsfl.clock import CLOCKS
 from amsfl.core import Plan, UserError
 
 Floats = NDArray[np.float64]
@@ -172,7 +172,8 @@ def problem(
     names = tuple(map(str, range(size) if clients is None else clients))
     if len(names) != size:
         raise UserError(f"There are {len(names)} client names for {size} clients; give one name per client.")
-    check_clock(clock)
+    if clock not in CLOCKS:
+        raise UserError(f"Unknown clock {clock!r}; there are {' and '.join(CLOCKS)}.")
     (limit,) = _columns({"most": most}, names)
     limit = np.floor(limit)
     if not ((limit >= 1) & (limit <= MOST_STEPS)).all():
