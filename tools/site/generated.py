@@ -36,13 +36,16 @@ def api(module: str, *only: str) -> str:
 def public(module: str) -> dict[str, str]:
     """The names in `__all__`, or that it imports, and the module each comes from in the end."""
     tree = parsed(module)
-    names: list[str] = []
+    names, own = list[str](), False
     homes: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             homes |= {(alias.asname or alias.name): node.module for alias in node.names}
         elif isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
-            names = [element.value for element in node.value.elts]  # type: ignore[attr-defined]
+            names = [element.value for element in getattr(node.value, "elts", ())]
+            own = not names  # it is worked out: from what comes from the package's own files
+    if own:
+        names = [name for name, home in homes.items() if home.startswith(f"{module}.")]
     return {name: _home(name, homes.get(name, module), module) for name in names or homes}
 
 
