@@ -41,13 +41,8 @@ class ClientJob(NamedTuple):
     chance: Array  # by which rows are in a private minibatch (sampling.digits); else no columns
 
 
-INTEGERS, TRIAL, STEPS, BEGIN, CLIENT = (
-    9,
-    0,
-    4,
-    5,
-    8,
-)  # columns of a table, places of some; the last make its key
+# columns of a table, places of some; the last make its key
+INTEGERS, TRIAL, STEPS, BEGIN, CLIENT = 9, 0, 4, 5, 8
 FLOATS, SHARE = 3, 2  # lr, noise, and how much its upload counts in a sum
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from amsfl.clock import CLOCKS
+from amsfl.clock import CLOCKS, check_clock
 from amsfl.core import Plan, UserError
 
 Floats = NDArray[np.float64]
@@ -173,7 +173,7 @@ def problem(
     if len(names) != size:
         raise UserError(f"There are {len(names)} client names for {size} clients; give one name per client.")
     if clock not in CLOCKS:
-        raise UserError(f"Unknown clock {clock!r}; there are {' and '.join(CLOCKS)}.")
+        check_clock(clock)  # which says what is wrong with it
     (limit,) = _columns({"most": most}, names)
     limit = np.floor(limit)
     if not ((limit >= 1) & (limit <= MOST_STEPS)).all():

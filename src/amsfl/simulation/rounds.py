@@ -76,10 +76,8 @@ def rounds_ahead(setup: RunSetup, trial: TrialState) -> Steps:
             planned.append(this)
             works += begin_round(setup, trial, this)
             records.append(round_record(setup, trial, this, {}))
-    rates, numbers = (
-        np.array([[each.lr] for each in records], float),
-        first + np.arange(len(records))[:, None],
-    )
+    rates = np.array([[each.lr] for each in records], float)
+    numbers = first + np.arange(len(records))[:, None]
     client, steps, shares = (
         np.stack([getattr(work, name) for work in works]) for name in ("client", "steps", "shares")
     )
