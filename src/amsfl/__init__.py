@@ -9,6 +9,7 @@ own; a Result is what a run leaves. A mistake raises UserError. Settings: docs/s
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from amsfl.core import VERSION as __version__
@@ -44,31 +45,24 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Dataset": "amsfl.data",
-    "Facts": "amsfl.methods",
-    "FederatedClassifier": "amsfl.simulation.estimator",
-    "FederatedRegressor": "amsfl.simulation.estimator",
-    "Method": "amsfl.methods",
-    "Model": "amsfl.engines.models",
-    "Policy": "amsfl.planning",
-    "RoundEnd": "amsfl.clock",
-    "sweep": "amsfl.study.sweep",
-} | dict.fromkeys(("Result", "resume", "run", "run_batch"), "amsfl.simulation")
-_HOMES |= dict.fromkeys(("Remark", "UserError"), "amsfl.core")
-
-
-_ROOMS = (
-    *("attack", "clock", "combine", "core", "data", "engines", "flower", "methods", "planning"),
-    *("portable", "privacy", "protocol", "record", "report", "sampling", "settings"),
-    *("simulation", "study", "track", "transmit"),
-)
+    "clock": "RoundEnd",
+    "core": "Remark UserError",
+    "data": "Dataset",
+    "engines.models": "Model",
+    "methods": "Facts Method",
+    "planning": "Policy",
+    "simulation": "Result resume run run_batch",
+    "simulation.estimator": "FederatedClassifier FederatedRegressor",
+    "study.sweep": "sweep",
+}
+_PLACES = {name: f"amsfl.{home}" for home, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
     # jax takes most of a second to import: only those who run something pay for it
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    if name in _ROOMS:
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
+    if find_spec(f"amsfl.{name}"):  # a room
         return import_module(f"amsfl.{name}")
     raise AttributeError(f"module 'amsfl' has no attribute {name!r}")
 

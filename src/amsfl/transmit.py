@@ -89,14 +89,7 @@ def q8() -> Transmit:
 
 
 def chain(links: Sequence[Transmit]) -> Transmit:
-    """One after another at the client, backwards at the server; each keeps its own part of the memory.
-
-    Args:
-        links: In the order of the client.
-
-    Returns:
-        One transmission.
-    """
+    """One after another at the client, backwards at the server; each keeps its own part of the memory."""
 
     def init(parts: Parts) -> Array:
         pieces = []
@@ -148,14 +141,7 @@ TRANSMITS: Kind[Transmit] = Kind("transmission", Transmit, {"topk": topk, "q8": 
 
 
 def make(given: str | Transmit) -> Transmit | None:
-    """`topk:0.1,q8` as a chain, one that was passed as it is; None for nothing.
-
-    Args:
-        given: Names with commas, `module:attribute`, or a Transmit.
-
-    Returns:
-        One transmission, or None.
-    """
+    """`topk:0.1,q8` as a chain, one that was passed as it is; None for nothing."""
     return TRANSMITS.chained(given, chain)
 
 

@@ -138,15 +138,6 @@ def profile(spec: str, clients: int, seed: int = 0, names: Sequence[str] = ()) -
     """A built-in name, a path ending in .csv, or `lognormal:MEDIAN,SIGMA` seconds a step.
 
     Built-in tables repeat after five clients; with `lognormal`, latencies are drawn alike around 0.1 s.
-
-    Args:
-        spec: The name, path or draw.
-        clients: How many there are.
-        seed: Of draws.
-        names: The clients', where they have some: a table's lines are found by them.
-
-    Returns:
-        One number of each kind a client.
     """
     kind, _, arguments = spec.partition(":")
     if spec.endswith(".csv"):
@@ -187,14 +178,6 @@ def read_profile(path: Path, clients: int, names: Sequence[str] = ()) -> Profile
     """A table of sites : step_seconds, and what of the rest is known.
 
     Communication is latency and transfer, or comm_seconds where the table has neither; nothing without.
-
-    Args:
-        path: Of the CSV.
-        clients: How many there are.
-        names: Theirs; without them lines are in their order.
-
-    Returns:
-        One number of each kind a client.
     """
     table = read_sites(path)
     table.need("step_seconds")
@@ -217,14 +200,7 @@ def read_profile(path: Path, clients: int, names: Sequence[str] = ()) -> Profile
 
 
 def read_sites(path: Path) -> Sites:
-    """The table of a CSV file; each mistake in it is one sentence.
-
-    Args:
-        path: Of the CSV.
-
-    Returns:
-        Its columns by name.
-    """
+    """The table of a CSV file; each mistake in it is one sentence."""
     header, lines = cells(path, "a CSV file of clients")
     if not set(header) & COLUMNS.keys():
         there = ", ".join(header) or "none"

@@ -232,14 +232,7 @@ WEIGHTS: dict[str, Weight] = {"sqrt": sqrt, "constant": lambda age: 1.0}
 
 
 def staleness(name: str) -> Weight:
-    """The weight of late work by its age t: sqrt, 1/sqrt(1+t), or constant, 1.
-
-    Args:
-        name: As the setting spells it.
-
-    Returns:
-        A function of the age.
-    """
+    """The weight of late work by its age t: sqrt, 1/sqrt(1+t), or constant, 1."""
     if name not in WEIGHTS:
         raise UserError(f"Unknown staleness {name!r}{nearest(name, WEIGHTS)}.")
     return WEIGHTS[name]

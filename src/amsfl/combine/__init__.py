@@ -6,16 +6,8 @@ from amsfl.core import Combine, Kind
 
 _ALL = cap, clip, voices, trust, median, trimmed, krum
 COMBINES: Kind[Combine] = Kind("robust rule", Combine, {each.__name__: each for each in _ALL})
-RECOMMENDED = "cap:0.1,clip,voices,trust:2"  # among ten clients of which two may be false
 
 
 def make(given: str | Combine) -> Combine | None:
-    """`median`, or several chained by commas as in `cap:0.2,trimmed:2`; a passed one; None for nothing.
-
-    Args:
-        given: Names with commas, `module:attribute`, or a Combine.
-
-    Returns:
-        One rule, or None.
-    """
+    """`median`, or several chained by commas as in `cap:0.2,trimmed:2`; a passed one; None for nothing."""
     return COMBINES.chained(given, chain)

@@ -159,9 +159,6 @@ def median() -> Combine:
     """Of every coordinate the weighted median: a client of weight 2 counts as two of weight 1.
 
     Yin et al. 2018, arXiv 1803.01498, with weights.
-
-    Returns:
-        The rule.
     """
 
     def rule(uploads: Upload, weights: Array) -> Ruled:

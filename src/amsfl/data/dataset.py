@@ -129,15 +129,7 @@ def class_weights(asked: str, y: IntArray, classes: Sequence[str]) -> tuple[floa
 
 
 def describe(data: Dataset, partition: str = "auto") -> list[str]:
-    """What data are taken for, in lines: before anything is trained on them.
-
-    Args:
-        data: Of `load` or `load_table`.
-        partition: How rows are dealt to clients, as in the setting of that name.
-
-    Returns:
-        Lines for people.
-    """
+    """What data are taken for, in lines: before anything is trained on them."""
     held = {name: len(y) for name, (_, y) in data.evals.items()}
     held_as = {name: "held out to judge by" if name == "holdout" else f"the split {name!r}" for name in held}
     apart = ", ".join(f"{count:,} of them {held_as[name]}" for name, count in held.items())

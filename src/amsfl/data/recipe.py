@@ -65,13 +65,7 @@ class Recipe(NamedTuple):
 
 
 def read_as(drop: Names, columns: Names, known: Collection[str]) -> dict[str, str]:
-    """By the name of a column, how the user wants it read; which are meant, only a table can say.
-
-    Args:
-        drop: As in 'a,b', or a list.
-        columns: As in 'zip=words,code=drop'.
-        known: The columns that there are.
-    """
+    """By the name of a column, how the user wants it read; which are meant, only a table can say."""
     asked = {}
     for pair in split_names(columns, {f"{name}={how}" for name in known for how in READS}):
         name, sign, how = (part.strip() for part in pair.rpartition("="))

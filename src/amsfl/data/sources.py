@@ -73,11 +73,7 @@ def load(
 
 
 def catalogue() -> list[tuple[str, int | None, str, str]]:
-    """What there is, and where it was found or how to get it; downloads nothing.
-
-    Returns:
-        A line each: name, rows, what it is, where.
-    """
+    """A line each: name, rows, what it is, and where it was found or how to get it; downloads nothing."""
     own = "your table: what to predict in a column, perhaps a client column"
     return [
         ("nslkdd", 148_517, "intrusion detection, 122 features, 5 classes", find_location()),
@@ -88,13 +84,6 @@ def catalogue() -> list[tuple[str, int | None, str, str]]:
 
 
 def is_named(source: str) -> bool:
-    """Whether a source goes by a name, and is no table of the user's own.
-
-    Args:
-        source: As in `load`.
-
-    Returns:
-        Yes or no.
-    """
+    """Whether a source goes by a name, and is no table of the user's own."""
     name, colon, _ = source.partition(":")
     return name in BY_NAME and (name == "nslkdd" or not colon)

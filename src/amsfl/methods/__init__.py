@@ -1,7 +1,6 @@
 """Federated methods: dataclasses of numbers with pure functions of flat vectors, and one table for all."""
 
 from collections.abc import Mapping, Sequence
-from inspect import signature
 
 from amsfl.core import Kind, UserError
 from amsfl.methods.amsfl import Amsfl, AmsflPaper, AmsflSteps
@@ -75,30 +74,8 @@ def make(
     return Extrapolated(method, extrapolation) if extrapolation > 1 else method
 
 
-def options(name: str, chosen: Mapping[str, float]) -> dict[str, float]:
-    """All hyper-parameters of one of our methods, those at their defaults as well.
-
-    Args:
-        name: Of the method.
-        chosen: Those that are not at their defaults.
-
-    Returns:
-        Numbers by name.
-    """
-    factory = METHODS.table.get(name)
-    own = signature(factory).parameters.values() if callable(factory) else ()
-    return {each.name: float(each.default) for each in own} | dict(chosen)
-
-
 def server_optimizer(text: str) -> ServerOptimizer | None:
-    """A server's optimizer by its name and numbers.
-
-    Args:
-        text: adam, or adam:0.01/0.9 with its numbers in order.
-
-    Returns:
-        The optimizer, or None for an empty text.
-    """
+    """A server's optimizer, as in adam or adam:0.01/0.9, its numbers in order; None for an empty text."""
 
     def only_one(several: Sequence[ServerOptimizer]) -> ServerOptimizer:
         raise UserError(

@@ -9,7 +9,7 @@ Pure functions over a small memory: records of numbers, which a checkpoint keeps
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,26 +43,10 @@ from amsfl.planning.learning import (
 from amsfl.planning.problem import FADING, MOST_STEPS, USUAL_MOST, Floats, Policy, Problem, Signals, problem
 
 Ints = np.ndarray[Any, np.dtype[Any]]
+Settings = Any  # a run's (settings/definitions.py)
 Stale = Callable[[float], float] | None  # where clients do not wait, what work counts by its age
 
 ROUNDING = 1e-9  # 0.1 x 60 / 2 is a little above 3
-
-
-class PlanSettings(Protocol):
-    """What is planned by, of a run's settings (settings/training.py)."""
-
-    policy: str
-    clock: str
-    budget: float | None
-    seconds: float | None
-    steps: int
-    epochs: float | None
-    batch: int
-    lr: float | None
-    lr_decay: float
-
-    @property
-    def known_rounds(self) -> int | None: ...
 
 
 class PlannerMemory(NamedTuple):
@@ -98,7 +82,7 @@ class Decision(NamedTuple):
 class PlannerContext(NamedTuple):
     """What a planner plans by: the settings, all clients' shares of the data, and what never changes."""
 
-    config: PlanSettings
+    config: Settings
     method: Method
     policy: Policy
     weights: Floats
@@ -113,7 +97,7 @@ class PlannerContext(NamedTuple):
 
 
 def planner_context(
-    config: PlanSettings,
+    config: Settings,
     method: Method,
     policy: Policy,
     weights: Floats,
@@ -130,7 +114,7 @@ def planner_context(
     return PlannerContext(config, method, policy, weights, costs, steps, passes, *rest)
 
 
-def steps_of(config: PlanSettings, rows: Any) -> Ints:
+def steps_of(config: Settings, rows: Any) -> Ints:
     """Steps of clients with so many rows: the setting, or what their epochs come to."""
     if config.epochs is None:
         return np.full(len(rows), config.steps)
@@ -139,7 +123,7 @@ def steps_of(config: PlanSettings, rows: Any) -> Ints:
             "Epochs are passes over a client's rows, and here nobody says how many; give --steps."
         )
     exact = config.epochs * np.asarray(rows) / config.batch
-    return np.clip(np.ceil(exact - ROUNDING), 1, MOST_STEPS).astype(np.int64)
+    return np.asarray(np.clip(np.ceil(exact - ROUNDING), 1, MOST_STEPS), np.int64)
 
 
 def start(context: PlannerContext) -> PlannerMemory:
@@ -152,7 +136,7 @@ def start(context: PlannerContext) -> PlannerMemory:
     )
 
 
-def policy_of(config: PlanSettings, method: Method, given: Policy | None = None) -> Policy:
+def policy_of(config: Settings, method: Method, given: Policy | None = None) -> Policy:
     """The one that was passed, the one that the settings name, or the one that the method plans by."""
     if given is not None:
         return given
@@ -208,7 +192,7 @@ def _cut(posed: Problem, plan: Plan, steps: Ints, word: str, where: Any) -> Plan
 def rate_now(context: PlannerContext, memory: PlannerMemory, number: int) -> float:
     """The learning rate of a round: decayed round by round, and cooled over the run by methods that do."""
     config = context.config
-    rate = memory.lr * config.lr_decay**number
+    rate: float = memory.lr * config.lr_decay**number
     if not context.method.facts.cools:
         return rate
     by_rounds = number / context.rounds if context.rounds else 0.0

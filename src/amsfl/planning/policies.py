@@ -12,14 +12,7 @@ ONE_BY_ONE = 1_000_000  # steps that Algorithm 1 may hand out in one plan: a sec
 
 
 def fixed(steps: int | None = None) -> Policy:
-    """The same number of steps, or of epochs, for everyone (FedAvg), whatever it costs; `most` still holds.
-
-    Args:
-        steps: How many; the setting `steps` if left out.
-
-    Returns:
-        The policy.
-    """
+    """The same number of steps, or of epochs, for everyone (FedAvg), whatever it costs; `most` holds."""
 
     def plan(problem: Problem, signals: Signals) -> Plan:
         own = signals.steps if signals.own_steps is None else signals.own_steps
@@ -34,9 +27,6 @@ def fill() -> Policy:
     """As many steps as a common deadline allows, whatever they are worth: t = floor((D - b)/c).
 
     Under makespan D is the budget; under sum the latest D that the budget allows.
-
-    Returns:
-        The policy.
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:
@@ -54,13 +44,6 @@ def speed(most: int | None = None, least: int | None = None) -> Policy:
     The step rule of FedCompass (arXiv 2309.14675) and FedQueue in a synchronous round:
     t = floor((arrival - b)/c), with least a fifth of most, as in their code (github.com/APPFL/APPFL).
     A round's budget brings the arrival forward.
-
-    Args:
-        most: Steps of the fastest client.
-        least: Steps of everybody.
-
-    Returns:
-        The policy.
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:
@@ -106,13 +89,6 @@ def printed(alpha: float | None = None, beta: float | None = None) -> Policy:
     the sum of c t + b. It minimises an error that grows with every step, so it feeds the slowest and least
     important clients; it knows no most, and its last step goes over the budget. In a run
     alpha = 2 lr sqrt(mu) G and beta = lr^2 L^2 G^2 / 2 with the constants of the readings; alone both are 1.
-
-    Args:
-        alpha: The paper's; from the run's readings if left out.
-        beta: Likewise.
-
-    Returns:
-        The policy.
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:

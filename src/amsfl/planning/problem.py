@@ -334,9 +334,6 @@ def price() -> Policy:
     """The default: the steps with the most worth per second, or within a budget.
 
     Where clients do not wait for each other each is planned alone, by its own worth per second.
-
-    Returns:
-        The policy.
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:

@@ -34,29 +34,13 @@ Event = tuple[float, float, int]  # chance and noise, and how many steps were ta
 
 
 def epsilon(exposure: Exposure, steps: int) -> float:
-    """The least epsilon that so many steps keep at the exposure's delta.
-
-    Args:
-        exposure: Of one step.
-        steps: How many were taken.
-
-    Returns:
-        0 where none was taken.
-    """
+    """The least epsilon that so many steps keep at the exposure's delta."""
     return poisson_gaussian(((exposure.chance, exposure.noise, steps),), exposure.delta)
 
 
 @lru_cache(maxsize=100_000)
 def poisson_gaussian(events: tuple[Event, ...], delta: float) -> float:
-    """The least epsilon of all these steps together, one run after another: each saw what came before.
-
-    Args:
-        events: What was done to the same rows.
-        delta: Chance that epsilon does not hold.
-
-    Returns:
-        0 where nothing was done.
-    """
+    """The least epsilon of all these steps together, one run after another: each saw what came before."""
     taken = [each for each in events if each[2]]
     if not taken:
         return 0.0
@@ -91,18 +75,10 @@ def steps_within(exposure: Exposure, budget: float) -> int:
 
 
 def noise_for(exposure: Exposure, budget: float, steps: int) -> float:
-    """The least noise, to 1%, with which so many steps of this exposure stay within the budget.
+    """The least multiple of the clip as noise, to 1%, with which so many steps keep to a budget of epsilon.
 
     For the next chance of three digits and the next mark of steps: a little more than the least, and
     thousands of clients ask for the same few.
-
-    Args:
-        exposure: Of one step; its noise is not used.
-        budget: Epsilon at most.
-        steps: How many are taken.
-
-    Returns:
-        In units of the clipping norm.
     """
     digits = 10.0 ** (2 - floor(log10(exposure.chance)))
     chance = min(ceil(exposure.chance * digits * (1 - 1e-12)) / digits, 1.0)

@@ -32,11 +32,7 @@ class CustomParts(NamedTuple):
     client_optimizer: ClientSteps | None = None
 
     def names(self) -> dict[str, str]:
-        """The settings that follow from what was brought.
-
-        Returns:
-            Settings by name.
-        """
+        """The settings that follow from what was brought."""
         places = {"dataset": "data", "network": "model"}  # the others are called as their setting is
         own = {key: part for key, part in self._asdict().items() if part is not None}
         return {places.get(key, key): part.name for key, part in own.items()}
