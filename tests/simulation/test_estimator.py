@@ -93,13 +93,11 @@ def test_names_beside_numbers_are_no_classes() -> None:
     with pytest.raises(ValueError, match=r"groups.*\(12, 2\)"):
         fitted.fit(x, y, groups=[("a", 1)] * 12)
     assert list(fitted.fit(x, y, groups=names[:, None]).summary_.steps) == ["a", "b", "c"]
-    with pytest.raises(ValueError, match="settings is a dict"):
-        FederatedClassifier(settings="profile=wild").fit(x, y)
 
 
 @pytest.mark.parametrize("twice", [{"rounds": 3}, {"seed": 3}, {"lr": 0.1}])
 def test_a_parameter_is_not_said_twice(twice: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=next(iter(twice))):
+    with pytest.raises(TypeError, match=next(iter(twice))):
         FederatedClassifier(lr=0.5, settings=twice).fit([[0.0], [1.0]], [0, 1])
 
 
@@ -133,8 +131,6 @@ def test_frames_with_words_and_gaps() -> None:
     assert fitted.score(frame, y) == 1
     new = pandas.DataFrame({"w": ["red", None], "n": [2.0, None], "flag": [1, 0]})
     assert fitted.predict(new).tolist() == ["warm", "cold"]
-    with pytest.raises(ValueError, match="no weights"):
-        fitted.fit(frame, y, sample_weight=np.ones(80))
     with pytest.raises(ValueError, match="1d array"):
         fitted.fit(frame, np.c_[y, y])
     with pytest.raises(ValueError, match="Row 1 has no answer in y"):

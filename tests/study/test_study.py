@@ -138,7 +138,7 @@ def test_a_method_of_the_users_own_goes_by_a_folders_name(tmp_path, monkeypatch)
     ("change", "says"),
     [
         ({"methods": ["fedavgg"]}, "fedavg"),
-        ({"trials": 0}, "--trials 5"),
+        ({"trials": 0}, "trials is '0'"),
         ({"settings": {"seed": -1}}, "seed"),
         ({"settings": {"lr": -1.0}}, "lr"),
     ],
@@ -154,12 +154,12 @@ def test_mistakes_are_sentences(change, says):
         ("[methods.fedavg]\n[run]\nseconds=1\nstepz=3", "steps"),
         ("trails = 3\n[methods.fedavg]", "trials"),
         ("[run]\nseconds=1", "names no method"),
-        ("methods = ['fedavg']", "are tables"),
+        ("methods = ['fedavg']", "methods is"),
         ("[methods.fedavg]", "--seconds, --rounds"),
         ("title = ", "not valid TOML"),
         ("[run]\nseconds=1\nstop_at_target=true\n[methods.fedavg]", "same in every study"),
         ("[run]\nseconds=1\n[methods.fedavg]\nseed=3", "top of its file"),
-        ("run = 3\n[methods.fedavg]", "run is a table"),
+        ("run = 3\n[methods.fedavg]", "run is '3'"),
         ('[run]\nseconds=1\n[methods."../../x"]\nmethod="fedavg"', "cannot name a folder"),
     ],
 )

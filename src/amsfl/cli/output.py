@@ -92,14 +92,14 @@ def any_terminal() -> None:
             stream.reconfigure(errors="backslashreplace")
 
 
-def describe_data(data: "Dataset", partition: str = "auto", stderr: bool = True) -> None:
+def describe_data(data: "Dataset", stderr: bool = True) -> None:
     """A table as it is read, before anything is trained on it; on request data by name, too."""
     from amsfl.data import describe
     from amsfl.data.dataset import is_own_table
 
     if stderr and not is_own_table(data):
         return
-    for line in describe(data, partition):
+    for line in describe(data):
         say(line, stderr)
 
 

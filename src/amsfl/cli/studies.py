@@ -151,14 +151,14 @@ def search(
     dataset: "Dataset",
     level: str,
     fixed: Collection[str],
-    out: Path | None = None,
+    out: Path,
 ) -> "Study":
     """The study with what a search finds for it; what is on record of one is not searched again."""
     from amsfl.study.run import recorded_search
     from amsfl.study.tune import tune_study
 
     console = screen(stderr=True)
-    recorded = recorded_search(out) if out else {}
+    recorded = recorded_search(out)
 
     def watch(entry: str) -> None:
         console.print(f"searching learning rate and steps for {plain(entry)} ...")

@@ -128,7 +128,7 @@ def class_weights(asked: str, y: IntArray, classes: Sequence[str]) -> tuple[floa
     return tuple(np.where(counts > 0, weights, 0.0).tolist())
 
 
-def describe(data: Dataset, partition: str = "auto") -> list[str]:
+def describe(data: Dataset) -> list[str]:
     """What data are taken for, in lines: before anything is trained on them."""
     held = {name: len(y) for name, (_, y) in data.evals.items()}
     held_as = {name: "held out to judge by" if name == "holdout" else f"the split {name!r}" for name in held}
@@ -137,7 +137,7 @@ def describe(data: Dataset, partition: str = "auto") -> list[str]:
     recipe = data.recipe
     if recipe is None or not is_own_table(data):
         lines = [f"{rows}; {plural(len(data.features), 'feature')}", _describe_label(data, "")]
-        return [*lines, _describe_clients(data, "", partition), *filter(None, [data.note])]
+        return [*lines, _describe_clients(data, ""), *filter(None, [data.note])]
     by_read: dict[str, list[str]] = {}
     for column in recipe.columns:
         by_read.setdefault(column.read, []).append(column.name)
@@ -146,7 +146,7 @@ def describe(data: Dataset, partition: str = "auto") -> list[str]:
     lines += [f"read as {read}: {listed(names, NAMED)}" for read, names in by_read.items()]
     if recipe.left_out:
         lines.append(f"left out: {listed(recipe.left_out, NAMED)}")
-    return [*lines, _describe_clients(data, recipe.client, partition), *recipe.remarks]
+    return [*lines, _describe_clients(data, recipe.client), *recipe.remarks]
 
 
 def is_own_table(data: Dataset) -> bool:
@@ -154,16 +154,10 @@ def is_own_table(data: Dataset) -> bool:
     return data.recipe is not None and data.name.startswith(("csv:", "table:"))
 
 
-def _describe_clients(data: Dataset, column: str, partition: str) -> str:
+def _describe_clients(data: Dataset, column: str) -> str:
     """How rows are dealt to clients."""
     if data.sites is None:
-        how = "dirichlet:0.5" if partition == "auto" else partition
-        return f"clients: no column names them, so rows are dealt by --partition {how}"
-    if partition not in ("auto", "column", "site"):
-        return (
-            f"clients: {column!r} names {len(data.site_names)} of them, but --partition {partition} deals "
-            "all rows anew; leave it out to train each on its own rows"
-        )
+        return "clients: no column names them, so rows are dealt by --partition dirichlet:0.5"
     rows = np.bincount(data.sites, minlength=len(data.site_names)).tolist()
     named = listed([f"{name} {n:,}" for name, n in zip(data.site_names, rows, strict=True)], NAMED)
     return f"clients{f' ({column})' * bool(column)}, training rows: {named}"

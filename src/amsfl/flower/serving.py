@@ -160,14 +160,9 @@ def sampled(config: ServeConfig) -> dict[str, Any]:
 
 Takes = dict[str, tuple[str, float]]  # by what Flower calls an option: what we do, and what it usually is
 RATES: Takes = {"eta": ("server_lr", 0.1), "tau": ("tau", 1e-3)}
+AS_FEDAVG = ("amsfl", "fedavg", "fednova", "fedbuff", "fedasync", "scaffold", "feddyn")  # for Flower's part
 METHODS: dict[str, tuple[Any, Takes]] = {
-    "amsfl": (flower.FedAvg, {}),
-    "fedavg": (flower.FedAvg, {}),
-    "fednova": (flower.FedAvg, {}),
-    "fedbuff": (flower.FedAvg, {}),
-    "fedasync": (flower.FedAvg, {}),
-    "scaffold": (flower.FedAvg, {}),
-    "feddyn": (flower.FedAvg, {}),
+    **dict.fromkeys(AS_FEDAVG, (flower.FedAvg, {})),
     "fedprox": (flower.FedProx, {"proximal_mu": ("mu", 0.1)}),
     "fedavgm": (flower.FedAvgM, {"server_momentum": ("momentum", 0.9)}),
     "fedadam": (flower.FedAdam, RATES),

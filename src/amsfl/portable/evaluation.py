@@ -96,14 +96,12 @@ def evaluate(model: PortableModel, rows: Any) -> Evaluation:
     return evaluation._replace(trained_on=bool(recipe.rows) and recipe.rows == checksum_rows(recipe, table))
 
 
-def explain(model: PortableModel, rows: Any, repeats: int = REPEATS, seed: int = 0) -> list[Importance]:
+def explain(model: PortableModel, rows: Any) -> list[Importance]:
     """Permutation importance of every raw column, the most important first.
 
     Args:
         model: Of `amsfl.portable.load`.
         rows: A table with the label column, as in `evaluate`.
-        repeats: Shuffles of each column.
-        seed: Of the shuffles.
 
     Returns:
         What is lost of the score (`explained_score`) where a column is shuffled within each client's rows.
@@ -117,7 +115,7 @@ def explain(model: PortableModel, rows: Any, repeats: int = REPEATS, seed: int =
         outputs = model.outputs(x)
         return outputs.astype(np.float64) if model.classes else model.named(outputs)[:, None]
 
-    return permutation_importance(predict, model.encode(table), answers, recipe, owners, repeats, seed)
+    return permutation_importance(predict, model.encode(table), answers, recipe, owners)
 
 
 def explained_score(answers: Array) -> str:
@@ -205,8 +203,6 @@ def permutation_importance(
     answers: Array,
     recipe: Recipe,
     owners: Array,
-    repeats: int = REPEATS,
-    seed: int = 0,
 ) -> list[Importance]:
     """Of every raw column, the most important first; `predict(x)` gives a number a class, or one of all.
 
@@ -227,9 +223,9 @@ def permutation_importance(
     for column in recipe.columns:
         span = slice(start, start + len(column.features))
         start = span.stop
-        rng = np.random.default_rng([seed, *column.name.encode()])
+        rng = np.random.default_rng([0, *column.name.encode()])
         moved, lost = x.copy(), []
-        for _ in range(repeats):
+        for _ in range(REPEATS):
             moved[:, span] = x[_shuffle_within(owners, rng), span]
             lost.append(before - score(moved))
         importances.append(Importance(column.name, float(np.mean(lost)), float(np.std(lost)), name))

@@ -13,7 +13,6 @@ NOISED = "clipped rows and noise, counted in epsilon"
 DERIVED = "made of nothing but what is noised and counted already"
 BY_SERVER = "the server, which is trusted with it: cut, summed and noised before anybody else sees it"
 UNCOUNTED = "nothing, and not counted in epsilon: under privacy only what is declared public"
-HARMLESS = "nothing: no row has a part in it"
 
 
 class Leaf(NamedTuple):
@@ -65,28 +64,19 @@ def leaves(
 
 
 def on_flower(private: bool, scores: int) -> list[Leaf]:
-    """What travels besides through Flower; `scores`: every so many rounds clients score the model."""
+    """What travels besides through Flower; `scores`: whether clients score the model."""
     every = "every round"
-    who = "what the client calls itself and is, which order it answers, whether it had lost its own state"
-    said = "the first model, drawn from a seed, and its layers' names"
-    leaves = [
-        Leaf("name", who, every, HARMLESS),
-        Leaf("model", said, "once", HARMLESS),
-        Leaf("budget", "what its own epsilon has left", "once", "nothing: it follows from orders"),
-    ]
     if private:
         kept = "nothing: they go back as they came, and are not trained"
         log = "what went wrong stays in the client's log: a sentence says that something did"
-        leaves.append(Leaf("buffers", "arrays beside the model", every, kept))
-        return [*leaves, Leaf("errors", "that a client's work failed", "when it does", log)]
-    own = "numbers of the client's own (on_step), how far its own optimizer went, batches left out"
-    leaves += [
+        return [
+            Leaf("budget", "the epsilon that it has spent", every, "nothing: it follows from orders"),
+            Leaf("buffers", "arrays beside the model", every, kept),
+            Leaf("errors", "that a client's work failed", "when it does", log),
+        ]
+    leaves = [
         Leaf("buffers", "running statistics beside the model", every, OPEN),
-        Leaf("metrics", own, every, OPEN),
+        Leaf("metrics", "numbers of the client's own", every, OPEN),
         Leaf("errors", "what went wrong at a client, as text", "when it does", OPEN),
     ]
-    if scores:
-        leaves.append(
-            Leaf("scores", "scores of the model on its own test rows", f"every {scores} rounds", OPEN)
-        )
-    return leaves
+    return leaves + [Leaf("scores", "scores of the model on its own test rows", every, OPEN)] * bool(scores)

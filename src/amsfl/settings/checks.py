@@ -114,25 +114,23 @@ def shared_round_end(
 
 def mechanism_of(config: Training, profile: Profile | None = None) -> Mechanism | None:
     """The mechanism that is named, or implied by a budget of epsilon; None: no privacy."""
-    mechanism = _named_mechanism(config, profile)
+    if config.privacy == "none" and config.epsilon is not None:
+        raise UserError("An epsilon is set, and privacy 'none': leave one of them out.")
+    budget = config.epsilon is not None or (profile is not None and _column(profile) is not None)
+    known: dict[str, Mechanism | None] = {
+        "none": None,
+        "auto": RECORD_LEVEL if budget else None,
+        **MECHANISMS,
+    }
+    if config.privacy not in known:
+        raise UserError(f"Unknown privacy mechanism {config.privacy!r}{nearest(config.privacy, known)}.")
+    mechanism = known[config.privacy]
     if mechanism is not None and config.epochs is not None:
         raise UserError(
             "Under privacy epsilon is spread over steps, and every row is in a minibatch by a chance of its "
             "own: give --steps in place of --epochs."
         )
     return mechanism
-
-
-def _named_mechanism(config: Training, profile: Profile | None) -> Mechanism | None:
-    if config.privacy == "none" and config.epsilon is not None:
-        raise UserError("An epsilon is set, and privacy 'none': leave one of them out.")
-    if config.privacy in ("none", "auto"):
-        budget = config.epsilon is not None or (profile is not None and _column(profile) is not None)
-        return RECORD_LEVEL if budget and config.privacy == "auto" else None
-    if config.privacy not in MECHANISMS:
-        known = nearest(config.privacy, (*MECHANISMS, "auto", "none"))
-        raise UserError(f"Unknown privacy mechanism {config.privacy!r}{known}.")
-    return MECHANISMS[config.privacy]
 
 
 def check_public(config: Training, data: str) -> None:
@@ -197,7 +195,6 @@ def remarks(
     policy: Policy,
     clients: int,
     end: RoundEnd,
-    profile: Profile | None = None,
 ) -> Iterator[str]:
     """A sentence for each setting that was given and has no effect, and for a bound.
 

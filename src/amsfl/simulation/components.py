@@ -177,14 +177,6 @@ def room_of(cohort: int | None, clients: int, federation: Federation) -> int | N
     return min(clients, cohort + int(np.ceil(8 * cohort**0.5)) + 8)  # more come once in 10^12 rounds
 
 
-def unknown_spending(config: RunConfig) -> str:
-    """Why joules are not known."""
-    return (
-        f"the profile {config.profile!r} does not say what clients spend; give it a table with the columns "
-        "joules_step and joules_mb, or try --profile battery."
-    )
-
-
 @contextmanager
 def precision(config: RunConfig) -> Iterator[None]:
     """jax as this run wants it, and as it was again afterwards: no run's precision is another's."""

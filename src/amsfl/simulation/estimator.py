@@ -43,26 +43,17 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         self.settings = settings
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, groups: Any = None, **unknown: Any) -> Self:
+    def fit(self, X: Any, y: Any, groups: Any = None) -> Self:
         """Train on every site's own rows.
 
         Args:
             X: Rows of features.
             y: Classes, or numbers in any unit.
             groups: Whose row each is, by name or number; without it rows are dealt to `clients` at random.
-            **unknown: Nothing else is taken; rows have no weights.
 
         Returns:
             Itself.
         """
-        if "sample_weight" in unknown:
-            raise ValueError(
-                "sample_weight is not taken, since rows have no weights in federated training; weigh "
-                "classes: settings={'class_weights': 'balanced'}."
-            )
-        if unknown:
-            raise TypeError(f"fit has no parameter {next(iter(unknown))!r}; it takes X, y and groups.")
-        self._refuse_twice()
         numeric = isinstance(self, RegressorMixin)
         y = read_answers(y, numeric)
         self.recipe_ = None
@@ -80,20 +71,6 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         data = Dataset("table:array", rows, y, {"holdout": (rows, y)}, classes, features, sites)
         return self._train(data._replace(site_names=names, amount=amount))
 
-    def _refuse_twice(self) -> None:
-        """A search over a parameter would find nothing where `settings` has its value, too."""
-        settings = self.settings or {}
-        if not isinstance(settings, dict):
-            raise ValueError(f"settings is a dict, as in {{'profile': 'wild'}}, and not {settings!r}.")
-        given = {name for name, value in self.get_params(deep=False).items() if value is not None}
-        for name in settings:
-            own = "random_state" if name == "seed" else name
-            if own in given | {"random_state"}:
-                raise ValueError(
-                    f"settings has {name!r}, which is said by the parameter {own}; write "
-                    f"{type(self).__name__}({own}=...) and leave it out of settings."
-                )
-
     def _fit_recipe(self, X: Any) -> Array:
         from amsfl.data.features import encode, fit
         from amsfl.data.read_table import read_table
@@ -109,20 +86,19 @@ class _Federated(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _train(self, data: Dataset) -> Self:
-        if data.sites is not None and self.clients is not None:
-            raise ValueError("clients has no effect where groups name them; leave one of them out.")
-        settings: Json = {"partition": "auto" if data.sites is not None else "iid", "details": ""}
-        settings |= {"eval_every": self.rounds, "batch": min(64, len(data.y))}
-        if data.sites is None:
-            settings["clients"] = min(self.clients or CLIENTS, len(data.y))
-        named = {"lr": self.lr, "steps": self.steps, "batch": self.batch}
-        settings |= {name: value for name, value in named.items() if value is not None}
-        settings |= {"method": self.method, "model": self.model, "rounds": self.rounds}
-        settings["seed"] = int(check_random_state(self.random_state).randint(2**31))
+        sites, rows = data.sites is not None, len(data.y)
+        clients = None if self.clients is None else min(self.clients, rows)
+        named = {"lr": self.lr, "steps": self.steps, "batch": self.batch, "clients": clients}
+        own: Json = {name: value for name, value in named.items() if value is not None}
+        own |= {"method": self.method, "model": self.model, "rounds": self.rounds}
+        own["seed"] = int(check_random_state(self.random_state).randint(2**31))
+        usual: Json = {"partition": "auto" if sites else "iid", "details": "", "eval_every": self.rounds}
+        usual |= {"batch": min(64, rows)} | ({} if sites else {"clients": min(CLIENTS, rows)})
+        chosen = {name: usual[name] for name in usual.keys() - own} | (self.settings or {})
         try:
             with warnings.catch_warnings():  # a search over what has no effect would find a best value
                 warnings.filterwarnings("error", ".*has no effect", Remark)
-                result = run(dataset=data, **settings | (self.settings or {}))
+                result = run(dataset=data, **chosen, **own)  # nothing is said twice
         except Remark as remark:
             raise ValueError(str(remark)) from None
         self.model_, self.summary_, self.rounds_ = result.model, result.summary, result.rounds

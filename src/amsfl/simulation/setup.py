@@ -39,7 +39,6 @@ from amsfl.simulation.components import (
     partition_scheme,
     room_of,
     takes_readings,
-    unknown_spending,
     with_held_back,
     work_of,
 )
@@ -197,7 +196,10 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     ]
     for each, cost in zip(configs, costs, strict=True):
         if each.joules is not None and "joules" not in cost.accounts:
-            raise UserError(f"Setting 'joules' limits joules, and {unknown_spending(each)}")
+            raise UserError(
+                f"Setting 'joules' limits joules, and the profile {each.profile!r} does not say what clients "
+                "spend; give it a table with the columns joules_step and joules_mb, or --profile battery."
+            )
     stale = end.weight if end.overlap else None
     claimed_costs = [cast.costs(trial, each) for trial, each in enumerate(costs)]
     plans = zip(configs, policies, claimed, claimed_costs, job.shards.size, strict=True)

@@ -1,13 +1,16 @@
+# ruff: noqa: RUF012 (defaults of a NamedTuple, which nobody changes in place)
 """What a study is: a few words, the settings all methods share, and what each method adds to them."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field
 
 from amsfl.core import UserError, nearest
 from amsfl.core.records import Json, JsonMapping
 from amsfl.data import Dataset
 from amsfl.planning.planner import policy_of
-from amsfl.record import safe_name
+from amsfl.record import Damaged, from_plain, safe_name
 from amsfl.settings.checks import whole_rounds
 from amsfl.simulation import CustomParts, RunConfig, make_config, read_toml
 from amsfl.simulation.components import federation_of
@@ -15,7 +18,6 @@ from amsfl.simulation.components import federation_of
 BUILT_IN = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.toml"))}
 TRIALS = 10_000  # of one method, at most
 CHUNK = 10  # trials that run as one batch and are saved together
-FIELDS = ("title", "kind", "trials", "seed", "reference", "run", "methods", "searched")
 FOR_ALL = {  # what a comparison needs, whatever its file says
     "stop_at_target": False,  # times to a target come from whole curves
 }
@@ -30,14 +32,14 @@ ELSEWHERE = {  # settings of a run that stand in another place of a study's file
 class Study(NamedTuple):
     """Trial k of every method has the seed `seed + k`: the same partition, first model and sampling."""
 
-    title: str  # "": methods and data
-    kind: str  # reproduce (the paper's numbers belong beside it) or compare
-    trials: int
-    seed: int
-    reference: str  # the entry that the others are tested against
-    run: Json  # settings of `amsfl run` for everybody
-    methods: dict[str, Json]  # entry -> its own settings; `method` is the entry's name if absent
-    searched: Json = {}  # noqa: RUF012 (never changed) entry -> what tune.py tried and found
+    title: str = ""  # "": methods and data
+    kind: Literal["reproduce", "compare"] = "compare"  # the paper's numbers belong beside the first
+    trials: Annotated[int, Field(strict=True, ge=1, le=TRIALS)] = 5
+    seed: Annotated[int, Field(strict=True, ge=0, lt=2**32 - TRIALS)] = 0
+    reference: str = ""  # the entry that the others are tested against
+    run: Json = {}  # settings of `amsfl run` for everybody
+    methods: dict[str, Json] = {}  # entry -> its own settings; `method` is the entry's name if absent
+    searched: Json = {}  # entry -> what tune.py tried and found
 
     def config(self, entry: str) -> RunConfig:
         own = {"method": entry, **self.methods[entry]}
@@ -56,33 +58,24 @@ def read_study(file: str | Path) -> Study:
 def study_of(raw: Json, path: Path) -> Study:
     """The study that a file says."""
     for key in raw:
-        if key not in FIELDS:
-            raise UserError(
-                f"Unknown setting {key!r} in {path.name}{nearest(key, FIELDS)}; a run's go under [run]."
-            )
-    entries = raw.get("methods") or {}
-    if not isinstance(entries, dict) or not all(isinstance(own, dict) for own in entries.values()):
-        raise UserError(f"In {path.name}, methods are tables: [methods.fedavg] and below it its settings.")
-    if not entries:
+        if key not in Study._fields:
+            like = nearest(key, Study._fields)
+            raise UserError(f"Unknown setting {key!r} in {path.name}{like}; a run's go under [run].")
+    study = _valid(raw, f"In {path.name}")
+    if not study.methods:
         raise UserError(f"{path.name} names no method; add a table such as [methods.fedavg].")
-    shared = raw.get("run") or {}
-    if not isinstance(shared, dict):
-        raise UserError(f"In {path.name}, run is a table: [run] and below it the settings of all methods.")
-    for key in [*shared, *(key for own in entries.values() for key in own if key != "method")]:
+    for key in [*study.run, *(key for own in study.methods.values() for key in own if key != "method")]:
         if key in ELSEWHERE:
             raise UserError(f"Setting {key!r} has no place in {path.name}: {ELSEWHERE[key]}; leave it out.")
-    return checked(
-        Study(
-            str(raw.get("title", "")),
-            str(raw.get("kind", "compare")),
-            raw.get("trials", 5),
-            raw.get("seed", 0),
-            str(raw.get("reference") or ("amsfl" if "amsfl" in entries else next(iter(entries)))),
-            shared,
-            entries,
-            searched=raw.get("searched") or {},
-        )
-    )
+    usual = "amsfl" if "amsfl" in study.methods else next(iter(study.methods))
+    return checked(study._replace(reference=study.reference or usual))
+
+
+def _valid(fields: Json, where: str) -> Study:
+    try:
+        return from_plain(Study, fields)
+    except Damaged as why:
+        raise UserError(f"{where}, {why}.") from None
 
 
 def with_changes(
@@ -130,14 +123,7 @@ def without_unable(study: Study, dataset: Dataset) -> tuple[Study, list[str]]:
 
 
 def checked(study: Study) -> Study:
-    if study.kind not in ("reproduce", "compare"):
-        raise UserError(f"A study's kind is reproduce or compare, not {study.kind!r}.")
-    if not isinstance(study.trials, int) or not 1 <= study.trials <= TRIALS:
-        raise UserError(
-            f"A study has 1 to {TRIALS:,} trials, and trials is {study.trials!r}; try --trials 5."
-        )
-    if not isinstance(study.seed, int) or not 0 <= study.seed < 2**32 - study.trials:
-        raise UserError(f"The first seed is a whole number from 0 up; got {study.seed!r}.")
+    study = _valid(study._asdict(), "In this study")
     if study.reference not in study.methods:
         raise UserError(
             f"The reference {study.reference!r} is no method here{nearest(study.reference, study.methods)}."
