@@ -259,7 +259,7 @@ def work(case: Case, who: Sequence[str], given: argparse.Namespace) -> None:
         path = given.out / f"{case.name}--{name}.json"
         if path.exists() or (name == "fedcompass" and case.cohort):  # it needs all clients under way
             continue
-        data = data or case_data(case, given.nslkdd)
+        data = data or case_data(case)
         began = time.perf_counter()
         counts = np.bincount(data.evals["holdout"][1])
         rows = run_case(case, name, data)
@@ -271,7 +271,6 @@ def work(case: Case, who: Sequence[str], given: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cases", default="known,new", help="names, or known, new, nslkdd")
-    parser.add_argument("--nslkdd", default="nslkdd", help="where its files are: nslkdd:FOLDER")
     parser.add_argument("--levels", default="", help="accuracies to reach, in place of parts of the way")
     parser.add_argument("--who", default=",".join(CONTESTANTS), help="contestants")
     parser.add_argument("--out", type=Path, default=Path("results/evidence"))

@@ -7,7 +7,7 @@ A client:
     upload, client, reading = finish(method, state, steps)
     parts, memory = encode(transmit, key, upload, memory)
 
-The server: decode, settle. Operators only, so vectors may be of numpy, jax or torch. A client's vector is
+The server: decode, settle. Operators only, so vectors may be of numpy or jax. A client's vector is
 flat, or a tree of leaves that `each` maps over; `finish` wants flat ones.
 """
 

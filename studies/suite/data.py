@@ -16,10 +16,10 @@ TEST = 1500  # rows of the hold-out, at most
 NOISE_SEED = 5
 
 
-def case_data(case: Case, nslkdd: str = "nslkdd") -> Dataset:
-    """What the case runs on; `nslkdd` says where the files of that one are, as in `nslkdd:FOLDER`."""
+def case_data(case: Case) -> Dataset:
+    """What the case runs on."""
     if case.data == "nslkdd":
-        data = load(nslkdd)
+        data = load("nslkdd")
         x, y = data.evals["holdout"]
         return data._replace(name=case.name, evals={"holdout": (x[:5000], y[:5000])})
     return apply_case(read_set(case.data, (KNOWN_SETS | NEW_SETS)[case.data]()), case)

@@ -130,8 +130,8 @@ def test_offline_falls_back_to_synth_and_says_so(monkeypatch: pytest.MonkeyPatch
     data = load("nslkdd")
     assert data.name == "nslkdd-synth" and data.synthetic and "\n" not in data.note
     assert "could not be downloaded" in data.note and NOTE in data.note
-    with pytest.raises(UserError, match=r"KDDTrain\+\.txt is not on this machine.*--data nslkdd:FOLDER"):
-        nslkdd.load_nslkdd("", 0.2, 0)
+    with pytest.raises(UserError, match=r"KDDTrain\+\.txt is not on this machine.*by AMSFL_DATA_DIR"):
+        nslkdd.load_nslkdd(0.2, 0)
 
 
 def rows_of(content: bytes) -> list[dict[str, str]]:

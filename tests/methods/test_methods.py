@@ -203,27 +203,6 @@ def test_weights_do_not_come_from_steps(name):
     assert x == pytest.approx([3.0])
 
 
-@pytest.mark.parametrize("name", METHODS.table)
-def test_functions_run_on_torch_tensors(name):
-    """The same functions, three frameworks (jax's are tested with the engines)."""
-    torch = pytest.importorskip("torch")
-    method = make(name, OPTIONS.get(name))
-    rng = np.random.default_rng(3)
-    x, y, g = rng.normal(size=(3, 6))
-
-    def once(wrap):
-        a, b, grad = wrap(x), wrap(y), wrap(g)
-        server, client = method.init(a)
-        corrected = method.correct(grad, b, a, server, client)
-        sent, client = method.report(b, a, 3.0, 0.1, server, client)
-        weights, steps = wrap(np.array([0.2, 0.3])), wrap(np.array([3.0, 1.0]))
-        total = Total(*(method.mix(weights, steps)[0] * part for part in sent))
-        return [corrected, *sent, client, *method.aggregate(a, total, weights, steps, server)]
-
-    for ours, theirs in zip(once(lambda v: v), once(torch.tensor), strict=True):
-        np.testing.assert_allclose(ours, theirs.numpy(), rtol=0, atol=1e-14)
-
-
 def test_adam_over_scaffold_keeps_both_states():
     """SCAFFOLD's pseudo-code, its mean move given to Algorithm 2 of arXiv 2003.00295; c goes on as ever."""
     clients, lr, rate = random_clients(3, 4, 0), 0.1, 0.2

@@ -168,11 +168,10 @@ def test_lists_of_columns_and_a_sweep_over_nothing() -> None:
         amsfl.sweep(1)  # type: ignore[arg-type]
 
 
-def test_a_partition_beside_a_site_column_is_said() -> None:
+def test_a_site_column_is_said() -> None:
     table = {"a": [i % 7 for i in range(60)], "site": ["n", "s"] * 30, "label": ["x", "y", "y"] * 20}
     data = load(table)
     assert "training rows: n" in " ".join(describe(data))
-    assert "--partition iid deals all rows anew" in " ".join(describe(data, "iid"))
     with pytest.raises(UserError, match="did you mean 'site'"):
         load(table, client_column="Site")
 

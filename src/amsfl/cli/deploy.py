@@ -111,7 +111,9 @@ def supernode(
         str, Parameter(help="what this site says of itself: 'partition-id=0 state-dir=\"/folder\"'")
     ] = "",
     insecure: Annotated[bool, Parameter(help="without TLS")] = False,
-    poll: Annotated[float, Parameter(help="seconds between two questions for work")] = 0.2,
+    poll: Annotated[
+        float, Parameter(validator=Number(gte=0.01, lte=60), help="seconds between two questions for work")
+    ] = 0.2,
     check: Annotated[
         Path | None, Parameter(help="only look at this site, and try a round of the app in that folder")
     ] = None,

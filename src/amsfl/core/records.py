@@ -1,6 +1,6 @@
 """What a client sends, what it measures, what the server plans; and what may be put between the two.
 
-The same records carry numpy, jax and torch arrays, so the names of their types only say what is meant. What
+The same records carry numpy and jax arrays, so the names of their types only say what is meant. What
 is put between works on numpy and on jax arrays alike: it asks an array for its own functions (`namespace`).
 """
 
@@ -9,7 +9,7 @@ from enum import IntEnum
 from types import ModuleType
 from typing import Any, NamedTuple
 
-Array = Any  # of numpy, jax or torch
+Array = Any  # of numpy or jax
 Number = Any  # a float, or an array without axes
 Tree = Any  # arrays in nested tuples, as a network's parameters are
 Json = dict[str, Any]  # as JSON and TOML hold it: settings, scores, records

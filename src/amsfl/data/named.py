@@ -23,7 +23,7 @@ WARDS = {  # and what they add to the risk
 }
 
 
-def load_digits(argument: str, holdout: float, seed: int) -> Dataset:
+def load_digits(holdout: float, seed: int) -> Dataset:
     """1,797 images of 8 x 8 in ten classes, UCI's handwritten digits, the test half: grey values scaled from
     the known range 0..16 to [0, 1], and the recipe that does so.
 

@@ -111,23 +111,22 @@ class Unavailable(UserError):
     """Nothing on this machine, and the mirror cannot be reached."""
 
 
-def load_nslkdd(folder: str, holdout: float, seed: int) -> Dataset:
+def load_nslkdd(holdout: float, seed: int) -> Dataset:
     """A hold-out of KDDTrain+ and the official KDDTest+, side by side."""
-    pool, test = (parse(published(path, name)) for name, path in files(folder).items())
+    pool, test = (parse(published(path, name)) for name, path in files().items())
     return traffic_data("nslkdd", pool, test, holdout, seed)
 
 
-def files(folder: str = "") -> dict[str, Path]:
-    """Both files by name: from the folder the user named, else the cache, else the mirror."""
-    named = folder or os.environ.get(VARIABLE)
+def files() -> dict[str, Path]:
+    """Both files by name: from the folder that VARIABLE names, else the cache, else the mirror."""
+    named = os.environ.get(VARIABLE)
     if not named:
         return {name: _find(user_cache(), name) or download(name) for name in SHA256}
     paths = {name: _find(Path(named).expanduser(), name) for name in SHA256}
     missing = [name for name, path in paths.items() if path is None]
     if missing:
-        whose = f"--data nslkdd:{folder}" if folder else VARIABLE
         raise UserError(
-            f"{whose} names the folder {named!r}, which does not hold {' and '.join(missing)} (plain or "
+            f"{VARIABLE} names the folder {named!r}, which does not hold {' and '.join(missing)} (plain or "
             f".gz); put the files there, or leave it out to use the cache or download them."
         )
     return {name: path for name, path in paths.items() if path}
@@ -139,7 +138,7 @@ def find_location() -> str:
     folder = Path(named).expanduser() if named else user_cache()
     if all(_find(folder, name) for name in SHA256):
         return f"found in {folder}"
-    return f"not in {named}" if named else "downloaded on first use, or --data nslkdd:FOLDER"
+    return f"not in {named}" if named else "downloaded on first use, or by AMSFL_DATA_DIR"
 
 
 def _find(folder: Path, name: str) -> Path | None:
@@ -162,8 +161,8 @@ def download(name: str) -> Path:
     except (OSError, HTTPException, UserError) as error:
         raise Unavailable(
             f"{name} is not on this machine and could not be downloaded from {MIRROR} "
-            f"({type(error).__name__}); pass a folder with KDDTrain+.txt and KDDTest+.txt "
-            "(plain or .gz), as in --data nslkdd:FOLDER, or use --data nslkdd-synth."
+            f"({type(error).__name__}); name the folder of KDDTrain+.txt and KDDTest+.txt (plain or .gz) "
+            f"by {VARIABLE}, or use --data nslkdd-synth."
         ) from error
     return path
 
@@ -294,7 +293,7 @@ SAID: dict[str, dict[str, float]] = {  # expected values of the columns that loo
 }
 
 
-def load_synth(argument: str = "", holdout: float = 0.2, seed: int = 0) -> Dataset:
+def load_synth(holdout: float = 0.2, seed: int = 0) -> Dataset:
     """The same rows on every machine; `seed` only chooses which of them are held out."""
     made, shifted = (generate(which, n) for which, n in (("train", ROWS), ("test", TEST_ROWS)))
     data = traffic_data("nslkdd-synth", made, shifted, holdout, seed)

@@ -10,7 +10,7 @@ from amsfl.data.files import ENDINGS, check_file, is_table
 from amsfl.data.nslkdd import NOTE, ROWS, TEST_ROWS, Unavailable, find_location, load_nslkdd, load_synth
 from amsfl.data.recipe import Names
 
-BY_NAME: dict[str, Callable[[str, float, int], Dataset]] = {  # by what stands behind a colon, hold-out, seed
+BY_NAME: dict[str, Callable[[float, int], Dataset]] = {  # by hold-out and seed
     "nslkdd": load_nslkdd,
     "nslkdd-synth": load_synth,
     "digits": named.load_digits,
@@ -51,7 +51,7 @@ def load(
     """
     if isinstance(source, str) and "://" in source:
         check_file(source)
-    if not isinstance(source, str) or (source.partition(":")[0] not in BY_NAME and is_table(source)):
+    if not isinstance(source, str) or (not is_named(source) and is_table(source)):
         from amsfl.data.table import read_dataset  # here: pandas is slow to import, and named data need none
 
         return read_dataset(source, label, client_column, holdout, seed, drop, columns, missing)
@@ -64,12 +64,11 @@ def load(
     for flag, value in (table_only | {"missing": missing}).items():
         if value:
             raise UserError(f"--{flag} is for a table, and {source!r} is none; leave it out.")
-    name, _, argument = source.partition(":")
     try:
-        return BY_NAME[name](argument, holdout, seed)
+        return BY_NAME[source](holdout, seed)
     except Unavailable:
-        note = f"NSL-KDD is not here and could not be downloaded (--data nslkdd:FOLDER). {NOTE}"
-        return load_synth("", holdout, seed)._replace(note=note)
+        note = f"NSL-KDD is not here and could not be downloaded (AMSFL_DATA_DIR). {NOTE}"
+        return load_synth(holdout, seed)._replace(note=note)
 
 
 def catalogue() -> list[tuple[str, int | None, str, str]]:
@@ -85,5 +84,4 @@ def catalogue() -> list[tuple[str, int | None, str, str]]:
 
 def is_named(source: str) -> bool:
     """Whether a source goes by a name, and is no table of the user's own."""
-    name, colon, _ = source.partition(":")
-    return name in BY_NAME and (name == "nslkdd" or not colon)
+    return source in BY_NAME

@@ -1,15 +1,14 @@
 """What a federated method is: a frozen dataclass whose numbers are its fields, with a few pure functions.
 
-They work on flat vectors, with operators only (`+ - * / @`, `.sum()`), so the same lines run on numpy arrays,
-under jax's vmap and on torch tensors. "No state" is an empty vector, `x[:0]`, never None.
+They work on flat vectors, with operators only (`+ - * / @`, `.sum()`), so the same lines run on numpy arrays
+and under jax's vmap. "No state" is an empty vector, `x[:0]`, never None.
 """
 
-import sys
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
-from amsfl.core import Attack, ClientPrivacy, Combine, RowPrivacy, Total, Transmit, Upload
+from amsfl.core import Attack, ClientPrivacy, Combine, RowPrivacy, Total, Transmit, Upload, namespace
 from amsfl.core.records import Array
 
 Vector = Any
@@ -135,23 +134,14 @@ def average(weights: Vector) -> Vector:
     return weights / weights.sum()
 
 
-def library(array: Array) -> Any:
-    """The functions of an array's own library."""
-    if hasattr(array, "__array_namespace__"):
-        return array.__array_namespace__()
-    return sys.modules[type(array).__module__]  # torch has the functions, not yet the name
-
-
 def join(*parts: Vector) -> Vector:
     """One vector from several: a server state of more than one part. Sent to clients it must be of one."""
-    return library(parts[0]).concat(parts)
+    return namespace(parts[0]).concat(parts)
 
 
 def where(condition: Array, yes: Array, no: Array) -> Array:
     """`yes` where the condition holds, else `no`; unlike a product with 0 it lets no NaN through."""
-    if isinstance(yes, float):  # a real client's losses are plain numbers
-        return yes if condition else no
-    return library(yes).where(condition, yes, no)
+    return namespace(yes).where(condition, yes, no)
 
 
 def least(a: Array, b: Array) -> Array:

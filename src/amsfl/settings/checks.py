@@ -15,7 +15,7 @@ from amsfl.core.records import Array
 from amsfl.methods import Federation, Method
 from amsfl.planning import Policy
 from amsfl.privacy import MECHANISMS, RECORD_LEVEL, Ledger, Mechanism
-from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, ServeConfig, Training
+from amsfl.settings.definitions import ROUNDS_TO_TARGET, RunConfig, Training
 
 
 def conditions_of(config: RunConfig, profile: Profile, names: Sequence[str]) -> clock.ClientConditions | None:
@@ -54,22 +54,16 @@ def check_everyone(method: Method, end: RoundEnd, cohort: int, clients: int) -> 
         )
 
 
-def chosen_round_end(config: Training, method: Method, cohort: int, own: RoundEnd | None = None) -> RoundEnd:
+def chosen_round_end(config: RunConfig, method: Method, cohort: int, own: RoundEnd | None = None) -> RoundEnd:
     """What the settings ask for, whether or not the rest of the run goes with it; `own`: a user's object.
 
-    By the clock `sum` nobody is late, so a method's own round end is not used there; nor, with real clients,
-    one that plans arrival groups. A remark says so.
+    By the clock `sum` nobody is late, so a method's own round end is not used there. A remark says so.
     """
-    if own is None and config.round_end == "auto":
-        end = clock.round_end(method.facts.round_end, cohort)
-        unplanned = end.join is not None and isinstance(config, ServeConfig)
-        if config.clock != "makespan" or unplanned:
-            end = clock.round_end("all")
-        return end
-    return own or clock.round_end(config.round_end, cohort)
+    usual = method.facts.round_end if config.clock == "makespan" else "all"
+    return own or clock.round_end(usual if config.round_end == "auto" else config.round_end, cohort)
 
 
-def round_end_of(config: Training, method: Method, cohort: int, own: RoundEnd | None = None) -> RoundEnd:
+def round_end_of(config: RunConfig, method: Method, cohort: int, own: RoundEnd | None = None) -> RoundEnd:
     """How this run's rounds end, if its method, clock and cohort can do that."""
     end, name = chosen_round_end(config, method, cohort, own), method.title
     newest, older = float(end.weight(0)), float(end.weight(1))
@@ -80,11 +74,6 @@ def round_end_of(config: Training, method: Method, cohort: int, own: RoundEnd | 
         )
     if end.waits_for_all:
         return end
-    if end.join is not None and isinstance(config, ServeConfig):
-        raise UserError(
-            "Groups of clients that arrive together are planned in simulations only; with real clients use "
-            "--round-end buffer:2, quorum:3 or deadline:60."
-        )
     if config.clock != "makespan":
         raise UserError(
             f"Round end {end.name!r}: somebody is late only where clients work at once; add --clock makespan."
@@ -94,13 +83,13 @@ def round_end_of(config: Training, method: Method, cohort: int, own: RoundEnd | 
             f"{name} needs everyone's work on the newest model, and round end {end.name!r} brings older "
             "work; use --round-end all, or drop late work, as in --round-end quorum:3,drop."
         )
-    if isinstance(config, RunConfig) and "models" in config.details:
+    if "models" in config.details:
         raise UserError(f"Clients' own models are scored at the end of a whole round, not with {end.name!r}.")
     return end
 
 
 def shared_round_end(
-    configs: Sequence[Training], method: Method, cohort: int, own: RoundEnd | None = None
+    configs: Sequence[RunConfig], method: Method, cohort: int, own: RoundEnd | None = None
 ) -> RoundEnd:
     """How the rounds of a batch end; by their clocks its trials may not all have the same one."""
     ends = [round_end_of(each, method, cohort, own) for each in configs]
@@ -195,6 +184,7 @@ def remarks(
     policy: Policy,
     clients: int,
     end: RoundEnd,
+    profile: Profile | None = None,
 ) -> Iterator[str]:
     """A sentence for each setting that was given and has no effect, and for a bound.
 
@@ -215,11 +205,7 @@ def remarks(
     if config.target is not None and config.rounds is None and config.last_round == ROUNDS_TO_TARGET:
         yield f"Without rounds or seconds this ends at the target, or after {ROUNDS_TO_TARGET:,} rounds."
     if config.round_end == "auto" and end.waits_for_all and method.facts.round_end != "all":
-        name = method.title
-        if isinstance(config, ServeConfig):
-            yield f"{name} waits for all: its groups are planned in simulations only."
-        else:
-            yield (
-                f"{name} waits for all: by the clock {config.clock!r} nobody is late. For rounds that end "
-                f"with {method.facts.round_end} add --clock makespan."
-            )
+        yield (
+            f"{method.title} waits for all: by the clock {config.clock!r} nobody is late. For rounds that "
+            f"end with {method.facts.round_end} add --clock makespan."
+        )

@@ -12,13 +12,11 @@ from amsfl.core import UserError, nearest
 from amsfl.core.names import own_names
 from amsfl.core.records import Json, JsonMapping
 from amsfl.core.scores import split_target
-from amsfl.data.sources import is_named
 from amsfl.record import Manifest
 from amsfl.settings.definitions import RunConfig, ServeConfig, Training, marked
 
 Config = TypeVar("Config", bound=Training)
 F = TypeVar("F", bound=Callable[..., Any])
-LARGEST = 1_000_000  # bytes of a settings file
 SHOWN = 60  # characters of a wrong value
 
 
@@ -126,9 +124,8 @@ def refuse_recorded_code(settings: JsonMapping, named: Container[str] = ()) -> N
     """A record may name code, as in `method = "module:attribute"`; only its reader decides what is run."""
     for key in marked(RunConfig, "own"):
         value = settings.get(key)
-        ours = key == "data" and is_named(str(value))  # nslkdd:FOLDER is spelled alike
         passed = (key, value) == ("client_optimizer", "own")  # an object, which has no name
-        if key not in named and isinstance(value, str) and (passed or own_names(value)) and not ours:
+        if key not in named and isinstance(value, str) and (passed or own_names(value)):
             raise UserError(
                 f"The record was made with code of somebody's own, {key} {value!r}, and a record must not "
                 f"choose what is run. Name it again: --{key.replace('_', '-')} {value}, or pass it in Python."
@@ -139,15 +136,8 @@ def read_toml(path: Path) -> Json:
     """The settings of a TOML file, as `make_config` takes them."""
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
-        if len(content) > LARGEST:
-            raise UserError(f"The settings file {str(path)!r} has more than {LARGEST:,} bytes: no settings.")
-        return tomllib.loads(content.decode("utf-8"))
+            return tomllib.load(file)
     except OSError as error:
         raise UserError(f"The settings file {str(path)!r} cannot be read: {error.strerror}.") from None
-    except RecursionError:
-        raise UserError(f"The settings file {str(path)!r} is nested too deep.") from None
-    except ValueError as error:
-        if isinstance(error, UserError):
-            raise
+    except (ValueError, RecursionError) as error:
         raise UserError(f"The settings file {str(path)!r} is not valid TOML: {error}.") from None

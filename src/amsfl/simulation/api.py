@@ -96,7 +96,7 @@ def run(
 def setting_remarks(setup: RunSetup, place: int = 0) -> list[str]:
     """On the settings of one of its trials that have no effect, or not the one that is expected."""
     clients = setup.task.shards.size.shape[1]
-    parts = setup.federation, setup.policy, clients, setup.end
+    parts = setup.federation, setup.policy, clients, setup.end, setup.profiles[place]
     return list(remarks(setup.configs[place], *parts))
 
 

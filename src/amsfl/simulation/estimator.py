@@ -132,26 +132,12 @@ class FederatedClassifier(ClassifierMixin, _Federated):  # type: ignore[misc]
         return codes.astype(np.int32), tuple(map(str, self.classes_)), None
 
     def predict_proba(self, X: Any) -> Array:
-        """How likely each class is.
-
-        Args:
-            X: Rows of features.
-
-        Returns:
-            Probabilities [rows, classes], in the order of `classes_`.
-        """
+        """Probabilities [rows, classes], in the order of `classes_`."""
         outputs = self._outputs(X)  # says first if nothing is fitted
         return self.model_.chances(outputs)
 
     def predict(self, X: Any) -> Array:
-        """Predict new rows.
-
-        Args:
-            X: Rows of features.
-
-        Returns:
-            Of every row its class, as `y` spelled it.
-        """
+        """Of every row its class, as `y` spelled it."""
         chances = self.predict_proba(X)  # says first if nothing is fitted
         return np.asarray(self.classes_[chances.argmax(axis=1)])
 
@@ -168,14 +154,7 @@ class FederatedRegressor(RegressorMixin, _Federated):  # type: ignore[misc]
         return standardise(y, amount), (), amount
 
     def predict(self, X: Any) -> Array:
-        """Predict new rows.
-
-        Args:
-            X: Rows of features.
-
-        Returns:
-            Of every row its number, in the units of y.
-        """
+        """Of every row its number, in the units of y."""
         outputs = self._outputs(X)  # says first if nothing is fitted
         return self.model_.named(outputs)
 

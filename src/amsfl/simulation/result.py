@@ -79,47 +79,22 @@ class Result(NamedTuple):
         ]
 
     def to_frame(self) -> "pandas.DataFrame":
-        """One row a round: seconds, every score (`holdout_accuracy`), learning rate, steps, megabytes.
-
-        Returns:
-            A data frame, by round.
-        """
+        """One row a round: seconds, every score (`holdout_accuracy`), learning rate, steps, megabytes."""
         import pandas
 
         table = pandas.DataFrame([row(each, self.summary.clock, self.parts.score) for each in self.rounds])
         return table.set_index("round") if len(table) else table
 
     def predict(self, x: NewRows) -> Array:
-        """Predict rows by the last model.
-
-        Args:
-            x: Features, a table's file or a data frame.
-
-        Returns:
-            The name of each row's class, or its number in the label's own units.
-        """
+        """By the last model the name of each row's class, or its number in the label's own units."""
         return self.model.named(self.logits(x))
 
     def predict_proba(self, x: NewRows) -> Array:
-        """How likely each class is.
-
-        Args:
-            x: Features, a table's file or a data frame.
-
-        Returns:
-            Probabilities [rows, classes], in the order of the data's classes.
-        """
+        """Probabilities [rows, classes], in the order of the data's classes."""
         return self.model.chances(self.logits(x))
 
     def logits(self, x: NewRows) -> Array:
-        """By the engine's own network, so that a user's own gives them, too.
-
-        Args:
-            x: Features, a table's file or a data frame.
-
-        Returns:
-            The network's outputs, [rows, classes].
-        """
+        """The network's outputs, [rows, classes], by the engine: a user's own network gives them, too."""
         task = self.parts.task
         rows = np.asarray(self.model.encode(x), task.dtype)
         return np.asarray(outputs(task)(self.params, rows))
