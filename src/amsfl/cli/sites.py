@@ -60,7 +60,16 @@ def plan(
     policy = "price" if config.policy == "auto" else config.policy
     made = planning.policy(policy)(problem, planning.Signals(steps=config.steps))
     if as_json:
-        print_json(as_record(problem, made, policy), indent=2)
+        record = {
+            "policy": policy,
+            "clock": problem.clock,
+            "budget": problem.budget,
+            "steps": dict(zip(problem.clients, made.steps.tolist(), strict=True)),
+            "seconds": made.seconds,
+            "worth": problem.worth(made.steps),
+            "why": dict(zip(problem.clients, made.why, strict=True)),
+        }
+        print_json(record, indent=2)
     else:
         _show_plan(problem, made)
 
@@ -79,19 +88,6 @@ def read(path: Path) -> Json:
         "comm_seconds": table.columns.get(whole, 0.0),
         "clients": table.clients,
         **columns,
-    }
-
-
-def as_record(problem: planning.Problem, made: Plan, policy: str) -> Json:
-    """The plan as plain JSON."""
-    return {
-        "policy": policy,
-        "clock": problem.clock,
-        "budget": problem.budget,
-        "steps": dict(zip(problem.clients, made.steps.tolist(), strict=True)),
-        "seconds": made.seconds,
-        "worth": problem.worth(made.steps),
-        "why": dict(zip(problem.clients, made.why, strict=True)),
     }
 
 

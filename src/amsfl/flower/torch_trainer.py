@@ -86,25 +86,12 @@ def _numpy(part: Any) -> Any:
 class TorchTrainer(Trainer):
     """A user's module, how it travels, and batches to step by."""
 
-    def __init__(
-        self,
-        context: Context,
-        model: Callable[[], Any],
-        loader: Callable[[Context], Any],
-        test_loader: Callable[[Context], Any] | None,
-        loss: Loss | None,
-        batch_loss: Loss | None,
-        optimizer: Callable[[Any, float], Any] | None,
-        metrics: Callable[[Any, Any], Mapping[str, float]] | None,
-        rows: int | Callable[[Context], int] | None,
-        device: str,
-        own_loop: Callable[[Any, Any, LocalTask], Any] | None,
-    ):
-        self.context, self.device, self.optimizer, self.own_loop = context, device, optimizer, own_loop
-        self.loss, self.batch_loss, self.test_loader, self.metrics = loss, batch_loss, test_loader, metrics
+    def __init__(self, context: Context, *given: Any):  # as torch_client has them
+        self.context, (model, loader, self.test_loader, self.loss, *rest) = context, given
+        self.batch_loss, self.optimizer, self.metrics, rows, self.device, self.own_loop = rest
         self.loader = self.training = loader(context)
         torch.manual_seed(0)  # frozen parameters do not travel: every client must make the same ones
-        self.module = model().to(device)
+        self.module = model().to(self.device)
         self.trained = [part for part in self.module.parameters() if part.requires_grad]
         if not self.trained:
             raise UserError("The model has no parameter that wants a gradient: nothing would be trained.")

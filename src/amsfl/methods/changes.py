@@ -202,15 +202,7 @@ class Optimized(Changed):
 
 
 def optimize(method: Method, optimizer: ServerOptimizer) -> Method:
-    """The method whose server steps by an optimizer.
-
-    Args:
-        method: Any whose server has no step of its own.
-        optimizer: Momentum, Adam, Yogi.
-
-    Returns:
-        The method with that step.
-    """
+    """The method, whose server has no step of its own, with an optimizer's: Momentum, Adam, Yogi."""
     if method.facts.server_optimizer or method.judges:
         raise UserError(
             f"The server of {method.title} has a step of its own: leave --server-optimizer out, or name "
