@@ -388,8 +388,7 @@ def test_one_held_back_row_says_nothing_of_a_dead_network():
 LATE = {"method": "amsfl", "round_end": "buffer:2", "profile": "wild", "clock": "makespan"}
 OWN = {"waits": {"method": "amsfl"}, "does not wait": LATE, "fedavg": {"method": "fedavg"}}
 SCRIPT = """
-import hashlib, sys
-import amsfl
+import hashlib, sys, amsfl
 from amsfl.settings.parse import make_config
 from amsfl.simulation import run_batch
 
@@ -412,6 +411,7 @@ if len(sys.argv) > 2:
     for other in others:
         amsfl.run(**{key: run[key] for key in ("data", "clients", "rounds")}, **other)
         assert bits(amsfl.run(**run, seed=0)) == alone[0], other
+assert not sys.modules["jax"].config.read("jax_cpu_enable_async_dispatch"), "calls wait in line"
 print(*alone)
 """
 

@@ -49,17 +49,15 @@ WORKERS_AT_MOST = 16
 
 
 def configure() -> None:
-    """Calls on the CPU run where they are made; compiled programs are kept between runs.
+    """Compiled programs are kept between runs.
 
     Does nothing to a jax that is already running, and respects XLA_FLAGS and JAX_* settings.
     """
-    options: dict[str, str | float | bool] = {}
+    options: dict[str, str | float] = {}
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
         options["jax_compilation_cache_dir"] = str(user_cache() / "jax")
         # small programs, too: they add up to 0.4 s of every start
         options["jax_persistent_cache_min_compile_time_secs"] = 0.0
-    if "JAX_CPU_ENABLE_ASYNC_DISPATCH" not in os.environ:
-        options["jax_cpu_enable_async_dispatch"] = False
     if "jax" in sys.modules:
         for name, value in options.items():
             sys.modules["jax"].config.update(name, value)
@@ -69,6 +67,13 @@ def configure() -> None:
     for name, value in FLAGS.items():
         if name not in (flags := os.environ.get("XLA_FLAGS", "")):
             os.environ["XLA_FLAGS"] = f"{flags} --{name}={value}".strip()
+
+
+def call_in_place() -> None:
+    """Let calls on the CPU run where they are made, before jax starts its backend: no variable says it."""
+    import jax
+
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 def on_cpu() -> bool:
@@ -90,6 +95,7 @@ def chosen() -> "list[jax.Device]":
     """Every GPU, or one CPU device, whose calls run side by side."""
     import jax
 
+    call_in_place()
     found: list[jax.Device] = jax.local_devices()
     return found[:1] if found[0].platform == "cpu" else found
 

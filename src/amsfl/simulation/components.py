@@ -12,7 +12,7 @@ from amsfl.core import Kind, Reading, UserError, first_line
 from amsfl.core.names import own_file, own_names
 from amsfl.data import Dataset
 from amsfl.data.dataset import class_weights
-from amsfl.engines import losses, models, optimizers, task
+from amsfl.engines import devices, losses, models, optimizers, task
 from amsfl.methods import Federation
 from amsfl.planning import Policy
 from amsfl.portable.network import check_rows, vocabulary_size
@@ -66,6 +66,7 @@ def check_network(network: models.Model, dataset: Dataset) -> models.Model:
     """A user's network, if it takes the data's rows and gives as many numbers as there are classes."""
     import jax
 
+    devices.call_in_place()
     wanted, rows = len(dataset.classes) or 1, dataset.x[:2]
     try:
         params = jax.eval_shape(network.init, jax.random.key(0))
