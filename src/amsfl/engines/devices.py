@@ -138,14 +138,3 @@ def kept(make: Callable[..., Made]) -> Callable[..., Made]:
         return remembered(*of)
 
     return get
-
-
-def jit_small(function: Program) -> Program:
-    """jax.jit of a program that takes little time: on a CPU it is not polished for longer than it runs."""
-    import jax
-
-    # a first model takes a third of the time to compile: same bits
-    options: Options = {"xla_backend_optimization_level": "1"}
-    if jax.__version_info__ < (0, 11):  # newer ones no longer have the older emitters, which compile sooner
-        options["xla_cpu_use_fusion_emitters"] = False
-    return jax.jit(function, compiler_options=options if on_cpu() else None)

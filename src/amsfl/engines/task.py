@@ -86,7 +86,7 @@ class Task(NamedTuple):
         from jax.flatten_util import ravel_pytree
 
         with jax.enable_x64(False):
-            drawn = devices.jit_small(lambda seed: ravel_pytree(init(jax.random.key(seed)))[0])
+            drawn = devices.jit(lambda seed: ravel_pytree(init(jax.random.key(seed)))[0], True)
             return np.stack([drawn(seed) for seed in sampling.words(self.seeds)]).astype(self.dtype)
 
 
