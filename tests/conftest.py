@@ -8,13 +8,18 @@ import os
 import re
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
+from importlib.metadata import version
 from types import ModuleType
 
 import pytest
 
-os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
+if "XLA_FLAGS" not in os.environ:
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+    if "--slow" not in sys.argv and version("jaxlib").startswith("0.10."):  # an unknown flag ends a process
+        os.environ["XLA_FLAGS"] += " --xla_cpu_use_fusion_emitters=false"  # a third of the time to compile
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # files are run side by side already
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     # dozens of tests compile the same few programs: kept for this session, and for processes that tests start
@@ -54,7 +59,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def optimized(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Programs compiled as for users: where bits are what is tested."""
+    """Programs optimized as for users, and with --slow in all: where bits are what is tested."""
     import jax
 
     jax.config.update("jax_disable_most_optimizations", False)
