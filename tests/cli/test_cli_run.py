@@ -77,6 +77,9 @@ def test_resume_prints_the_same_json(call):
     first = json.loads(call("run", "--data", "digits", *QUICK, "--out", "here", "--json").stdout)
     result = call("resume", "here", "--json")
     assert "had ended before; --rounds" in result.stderr
+    call("run", "--data", "digits", *QUICK, "--out", "early", "--target", "0.2")
+    assert "reached: --no-stop-at-target" in call("resume", "early", "--rounds", "9").stderr
+    assert "ended before" not in call("resume", "early", "--rounds", "9", "--no-stop-at-target").stderr
     second = json.loads(result.stdout)
     for summary in (first, second):
         del summary["wall"], summary["files"]  # checksums are in the folder

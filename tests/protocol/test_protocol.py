@@ -148,7 +148,7 @@ def test_numpy_and_jax_send_the_same():
     for wrap, run in ((np.asarray, lambda function: function), (jnp.asarray, jax.jit)):
         key, encode = tuple(map(wrap, KEY)), run(way.encode)
         parts = {"delta": wrap(numbers(3000)), "extra": wrap(numbers(3000, 1))}
-        memory = way.init(parts)
+        memory = run(way.init)(parts)
         for _ in range(2):
             with np.errstate(over="ignore"):
                 coded, memory = encode(key, parts, memory)

@@ -14,6 +14,7 @@ from amsfl.core.records import Json
 from amsfl.settings.definitions import ROUNDS_AT_MOST, RunConfig, Training, marked
 
 if TYPE_CHECKING:
+    from amsfl.record import RoundRecord, Summary
     from amsfl.simulation import Result
 
 NAME_AT_MOST = 60  # characters of a data file's name in a folder's
@@ -86,14 +87,30 @@ def resume(
     from amsfl.settings.parse import merge_settings
 
     config = simulation.make_config(merge_settings(read_manifest(folder, "run"), settings))
-    had_ended = not settings and (folder / "summary.json").exists()
+    had_ended, fresh = (folder / "summary.json").exists(), list["RoundRecord"]()
     with watching(config, as_json) as watch:
+
+        def heard(record: "RoundRecord") -> None:
+            fresh.append(record)
+            if watch:
+                watch(record)
+
         result = _interruptible(
-            lambda: simulation.resume(folder, watch=watch, anyway=anyway, track=track, **settings), folder
+            lambda: simulation.resume(folder, watch=heard, anyway=anyway, track=track, **settings), folder
         )
-    if had_ended:
-        say("amsfl: this run had ended before; --rounds or --seconds makes it longer.", stderr=True)
+    if had_ended and not fresh:
+        say(f"amsfl: this run had ended before; {_longer(config, result.summary)}.", stderr=True)
     _print(result, folder, as_json)
+
+
+def _longer(config: RunConfig, summary: "Summary") -> str:
+    """What makes a run longer that had ended."""
+    if config.stop_at_target and summary.seconds_to_target is not None:
+        return "its target is reached: --no-stop-at-target goes on"
+    since = summary.rounds - summary.best.get("round", summary.rounds)
+    if 0 < config.stop_after <= since // config.eval_every:
+        return f"the last {since} rounds were no better: --stop-after 0 goes on"
+    return "--rounds or --seconds makes it longer"
 
 
 def new_folder(config: Training) -> Path:
