@@ -16,7 +16,7 @@ from amsfl.data import describe, load, partition
 from amsfl.data.cells import date_readings, number_readings
 from amsfl.data.dataset import mean_and_deviation
 from amsfl.data.features import encode, other_scale, unfamiliar_cells
-from amsfl.data.files import name_files
+from amsfl.data.files import name_files, source_name
 from amsfl.data.read_table import RawTable, read_rows, read_table
 from amsfl.data.recipe import ColumnRecipe, split_names
 from amsfl.data.table import class_places
@@ -441,6 +441,7 @@ def test_files_are_clients_by_names_of_their_own(tmp_path: Path) -> None:
     assert data.site_names == ("a/data", "b/data") and "a/data 48, b" in " ".join(describe(data))
     assert load(str(tmp_path / "*.csv")).site_names == ("ward.1", "ward.2")
     assert name_files([Path("x/t.csv.gz"), Path("x/t.parquet")]) == ["t.csv.gz", "t.parquet"]
+    assert [source_name(each) for each in ("x/t.v2.csv.gz", "t.JSONL", "digits")] == ["t.v2", "t", "digits"]
     with pytest.raises(UserError, match="given twice"):
         load(f"{one},{one}")
     sheet(one, "v,label", *lines[1:], "much,x")

@@ -37,8 +37,14 @@ def source_name(source: str) -> str:
     """A short name of a source: its file's without ending; of several files their folder's."""
     files = site_files(source)
     if not files or Path(source).is_dir():
-        return Path(source).resolve().name if files else Path(source).stem
+        return Path(source).resolve().name if files else bare(Path(source).name)
     return files[0].resolve().parent.name
+
+
+def bare(name: str) -> str:
+    """A table's name without its ending."""
+    end = next((end for end in ENDINGS if name.lower().endswith(end)), "")
+    return name[: len(name) - len(end)] or name
 
 
 def check_file(path: str) -> None:
@@ -60,9 +66,7 @@ def check_file(path: str) -> None:
 def name_files(files: list[Path]) -> list[str]:
     """Each file's name without its ending, with as many of its folders as tell all of them apart."""
     whole = [file.absolute() for file in files]
-    ends = [max(len(end) for end in ENDINGS if file.name.lower().endswith(end)) for file in whole]
-    bare = [file.with_name(file.name[:-end] or file.name) for file, end in zip(whole, ends, strict=True)]
-    for paths in (bare, whole):
+    for paths in ([file.with_name(bare(file.name)) for file in whole], whole):
         for depth in range(1, 1 + max(len(path.parts) for path in paths)):
             names = ["/".join(path.parts[-depth:]) for path in paths]
             if len(set(names)) == len(names):

@@ -10,6 +10,7 @@ import tomli_w
 
 from amsfl.core import UserError
 from amsfl.core.algorithm import NUMBERS
+from amsfl.data.files import source_name
 from amsfl.flower.in_process import described, rehearse
 from amsfl.flower.serving import DEALT, SIMULATED, check_method
 from amsfl.flower.shards import deal
@@ -90,7 +91,7 @@ def write_project(where: Path, settings: Mapping[str, Any]) -> int:
     app = {"publisher": "local", "components": COMPONENTS, "config": run_config}
     pyproject = PROJECT | {"tool": HATCH | {"flwr": {"app": app}}}
     (where / "pyproject.toml").write_text(tomli_w.dumps(pyproject))
-    title, folder = Path(config.data).stem, shlex.quote(str(where))
+    title, folder = source_name(config.data), shlex.quote(str(where))
     (where / "README.md").write_text(README.format(title=title, folder=folder, data=data, clients=clients))
     return clients
 

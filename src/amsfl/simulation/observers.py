@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any
 
 from amsfl.core.scores import shown_score
+from amsfl.data.files import source_name
 from amsfl.record import RoundRecord, Summary
 from amsfl.settings.definitions import Training
 from amsfl.track import RunInfo, TrackerSpec, trackers_of, tracking
@@ -31,7 +32,7 @@ def observers(
     """All of a run's; the caller's own callback comes last, it may stop the run."""
     with ExitStack() as stack:
         show = stack.enter_context(line(wants_line))
-        chosen, named = trackers_of(track), (Path(config.data).stem, config.method, str(config.seed))
+        chosen, named = trackers_of(track), (source_name(config.data), config.method, str(config.seed))
         title = "-".join(part[:60] for part in named)
         info = RunInfo(title, config.model_dump(), config.clock, out)
         trackers = stack.enter_context(tracking(chosen, info))
