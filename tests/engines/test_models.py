@@ -201,6 +201,7 @@ def test_an_optimizer_may_be_passed_named_or_refused(tmp_path: Path) -> None:
         "nothing:0.1",
         "adamw:1e-3,lion:1e-4",
         optax.adamw,
+        optax.lbfgs(),
         3,
     ):
         with pytest.raises(UserError, match=r"client[-_]optimizer"):

@@ -77,6 +77,15 @@ def split_custom(
         if not hasattr(optimizer, "init"):
             raise UserError("client_optimizer is a name or an optimizer of optax, as in optax.adamw(1e-3).")
         settings["client_optimizer"] = client_steps(optimizer)
+        some = np.zeros((2, 2), np.float32)
+        try:
+            optimizer.update(some, optimizer.init(some), some)
+        except Exception as error:  # of any other the run tells, on the model's own numbers
+            if "required keyword" in str(error):
+                raise UserError(
+                    f"client_optimizer steps by gradients alone, and this one asks for more ({error}); take "
+                    "another, as in optax.adamw(1e-3)."
+                ) from None
     objects = {key: settings[key] for key, kind in kinds.items() if isinstance(settings.get(key), kind)}
     rest = {key: value for key, value in settings.items() if key not in objects}
     for key in [*(sorted(OF_ROWS) if own is not None else ()), *(("model",) if network else ())]:
