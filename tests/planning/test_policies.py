@@ -71,7 +71,7 @@ def test_speed_lets_everyone_finish_with_the_fastest() -> None:
     """The fastest does 100 steps in 1 s; 50 and 20 steps fit the others; 0.1 s a step would be 10, so 20."""
     p = problem([1.0] * 4, [0.01, 0.02, 0.05, 0.1])
     assert speed(100)(p).steps.tolist() == [100, 50, 20, 20]
-    assert speed(100, least=1)(p).steps.tolist() == [100, 50, 20, 10]
+    assert policy("speed:100/1")(p).steps.tolist() == [100, 50, 20, 10]
     assert speed(100)(p._replace(clock="makespan", budget=0.5)).steps.tolist() == [50, 25, 10, 5]
 
 

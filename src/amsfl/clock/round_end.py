@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from amsfl.core import Kind, UserError, nearest, parse_names
+from amsfl.core import Kind, UserError, nearest
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -176,7 +176,7 @@ def round_end(text: str, cohort: int | None = None) -> RoundEnd:
         What both servers ask.
     """
     kind, *late = (part.strip() for part in text.split(","))
-    end = _named(kind, cohort)
+    end = ROUND_ENDS.numbered(kind, cohort=cohort)
     for word in late:
         drops = word in ("drop", "stale")
         if end.waits_for_all or (drops and end.overlap):
@@ -184,17 +184,6 @@ def round_end(text: str, cohort: int | None = None) -> RoundEnd:
         end = end._replace(late=word) if drops else end._replace(weight=staleness(word))  # type: ignore[arg-type]
         end = end._replace(name=f"{end.name},{word}")
     return end
-
-
-def _named(text: str, cohort: int | None) -> RoundEnd:
-    """The round end of a name and its numbers, and of the cohort's size where that is known and asked for."""
-    [(name, numbers)] = parse_names(text) or [(text, [])]
-    takes = ROUND_ENDS.settings(name)
-    wanted = [key for key in takes if key != "cohort"]
-    if len(numbers) > len(wanted):
-        raise UserError(f"Round end {text!r}: {name} takes {len(wanted) or 'no'} number(s).")
-    own = {"cohort": cohort} if "cohort" in takes and cohort is not None else {}
-    return ROUND_ENDS.make(name, dict(zip(wanted, numbers, strict=False)) | own)
 
 
 def results_taken(

@@ -67,6 +67,15 @@ class Kind(NamedTuple, Generic[T]):
         """The thing itself where it was passed, else by its name."""
         return self.make(name_or_thing, settings) if isinstance(name_or_thing, str) else name_or_thing
 
+    def numbered(self, text: str, **own: Any) -> T:
+        """`quorum:3`, or `module:attribute:3`: numbers for its settings, but those of `own` that it has."""
+        (name, numbers), *more = parse_names(text) or [(text, [])]
+        free = [key for key in self.settings(name) if key not in own]
+        if more or len(numbers) > len(free):
+            raise UserError(f"The {self.word} {text!r}: {name} takes {len(free) or 'no'} number(s).")
+        given = {key: value for key, value in own.items() if key in self.settings(name) and value is not None}
+        return self.make(name, dict(zip(free, numbers, strict=False)) | given)
+
     def chained(self, name_or_thing: "str | T", chain: Callable[[list[T]], T]) -> T | None:
         """`topk:0.1,q8` as one thing, a passed one as it is; None for an empty text."""
         if not isinstance(name_or_thing, str):

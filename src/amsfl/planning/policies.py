@@ -16,7 +16,7 @@ def fixed(steps: int | None = None) -> Policy:
 
     def plan(problem: Problem, signals: Signals) -> Plan:
         own = signals.steps if signals.own_steps is None else signals.own_steps
-        asked = own if steps is None else steps
+        asked = own if steps is None else int(steps)
         why = np.where(problem.most < asked, "cap", "fixed").tolist()
         return as_plan(problem, np.minimum(asked, problem.most), why)
 
@@ -47,8 +47,8 @@ def speed(most: int | None = None, least: int | None = None) -> Policy:
     """
 
     def plan(problem: Problem, signals: Signals) -> Plan:
-        fastest = signals.steps if most is None else most
-        floor = max(fastest // 5, 1) if least is None else least
+        fastest = signals.steps if most is None else int(most)
+        floor = max(fastest // 5, 1) if least is None else int(least)
         if floor > fastest:
             raise UserError(f"speed needs least <= most, not least={floor} and most={fastest}.")
         some = problem._replace(most=np.minimum(fastest, problem.most))
@@ -138,10 +138,12 @@ def policy(given: str | Policy, **settings: float) -> Policy:
     """A policy by name with its settings, e.g. policy("fixed", steps=20), or as it was passed.
 
     Args:
-        given: A name, `module:attribute`, or a Policy.
+        given: A name, `module:attribute`, or either with numbers, as in speed:30/6; or a Policy.
         **settings: Its numbers.
 
     Returns:
         The policy.
     """
+    if isinstance(given, str) and not settings:
+        return POLICIES.numbered(given)
     return POLICIES.of(given, settings)
