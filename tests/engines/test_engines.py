@@ -17,7 +17,7 @@ import amsfl
 from amsfl import methods, sampling
 from amsfl.core import Remark, UserError
 from amsfl.data import load, partition
-from amsfl.engines import client_program, losses, make, memory, models, table_scores, task
+from amsfl.engines import client_program, losses, make, models, table_scores, task
 from amsfl.engines.jax_engine import JaxEngine, cut, width
 from amsfl.engines.layers import Layer, flips
 from amsfl.engines.loop_engine import NumpyNetwork
@@ -319,13 +319,13 @@ def test_evaluation_against_numpy(digits, engine):
 
 def test_client_state_that_does_not_fit_is_an_error(digits, monkeypatch):
     job_ = job(digits)
-    need = memory.state_bytes(job_, methods.make("scaffold"))
+    need = task.state_bytes(job_, methods.make("scaffold"))
     assert need == TRIALS * CLIENTS * job_.dim * 8
-    assert memory.state_bytes(job_, methods.make("fedavg")) == 0
-    monkeypatch.setattr(memory.os, "sysconf", {"SC_PHYS_PAGES": need, "SC_PAGE_SIZE": 1}.get)
-    memory.check_fits(job_, methods.make("fedavg"))
+    assert task.state_bytes(job_, methods.make("fedavg")) == 0
+    monkeypatch.setattr(task.os, "sysconf", {"SC_PHYS_PAGES": need, "SC_PAGE_SIZE": 1}.get)
+    task.check_fits(job_, methods.make("fedavg"))
     with pytest.raises(UserError, match=r"650 numbers for each of 6 clients.*method without state"):
-        memory.check_fits(job_, methods.make("scaffold"))
+        task.check_fits(job_, methods.make("scaffold"))
 
 
 def test_model_names_and_their_errors():

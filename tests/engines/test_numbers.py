@@ -7,7 +7,7 @@ from federation_small import SMALL, own_data
 
 from amsfl import methods
 from amsfl.data import partition
-from amsfl.engines import memory, models, task
+from amsfl.engines import models, task
 from amsfl.engines.contract import Results
 from amsfl.engines.jax_engine import as_arguments
 from amsfl.methods import Method
@@ -99,8 +99,8 @@ def test_lanes_follow_a_gpus_memory(monkeypatch):
     """What fits easily is done side by side."""
     data = own_data()
     job = task.make(data, models.make("mlp:512-512", 2, 2), [partition("iid", data.y, 3, 0)], [0])
-    need = memory.lane_bytes(job, methods.Federation(methods.make("fedavg")), 64)
+    need = task.lane_bytes(job, methods.Federation(methods.make("fedavg")), 64)
     assert need > 4 * (7 * job.dim + 64 * (512 + 512))  # its vectors, and every layer's outputs
     gpu = type("Device", (), {"memory_stats": lambda self: {"bytes_limit": 2 * need}})
-    monkeypatch.setattr(memory.jax, "local_devices", lambda: [gpu()])
-    assert memory.room_for(need // 10, 100) == 10
+    monkeypatch.setattr(jax, "local_devices", lambda: [gpu()])
+    assert task.room_for(need // 10, 100) == 10

@@ -37,6 +37,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         {"method": "scaffold", "cohort": 3},
         {"method": "fedcsda", "transmit": "topk:0.3"},
         {"method": "feddyn", "seconds": 1.0, "rounds": 50},
+        {"method": "fedprox", "seconds": 2.5, "details": "models"},
     ],
 )
 def test_the_same_rounds_in_one_call(
@@ -55,6 +56,7 @@ def test_the_same_rounds_in_one_call(
             assert mine._replace(**bare) == own._replace(**bare)
         assert one.summary.virtual_seconds == other.summary.virtual_seconds
         assert one.summary.steps == other.summary.steps
+        assert one.summary.local_accuracy == other.summary.local_accuracy
 
 
 def test_bits_do_not_depend_on_where_calls_end(ahead: list[int], tmp_path: Any) -> None:
@@ -77,7 +79,7 @@ def test_what_looks_at_each_round_goes_one_by_one(ahead: list[int]) -> None:
         {"method": "amsfl"},
         {"robust": "median"},
         {"round_end": "quorum:3", "clock": "makespan"},
-        {"details": "models"},
+        {"details": "models", "stop_after": 1},
     ):
         amsfl.run_batch([SETTINGS | {"method": "fedavg" if changes else "amsfl", "rounds": 2} | changes])
     assert not ahead

@@ -14,7 +14,7 @@ from jax.flatten_util import ravel_pytree
 
 from amsfl import protocol, sampling
 from amsfl.core.records import Array, Number, Tree
-from amsfl.engines import losses
+from amsfl.engines import kernel, losses
 from amsfl.engines.contract import Ahead, Models, Results, Work
 from amsfl.engines.task import Task
 from amsfl.methods import Federation, Method
@@ -41,6 +41,7 @@ class ClientJob(NamedTuple):
     chance: Array  # by which rows are in a private minibatch (sampling.digits); else no columns
 
 
+Given = tuple[Method, ClientJob, LocalState, Tree]  # all that steps read besides rows and their model
 # columns of a table, places of some; the last make its key
 INTEGERS, TRIAL, STEPS, BEGIN, CLIENT = 9, 0, 4, 5, 8
 FLOATS, SHARE = 3, 2  # lr, noise, and how much its upload counts in a sum
@@ -131,35 +132,45 @@ def program(
     def chosen(condition: Array, yes: Tree, no: Tree) -> Tree:
         return jax.tree.map(partial(jnp.where, condition), yes, no)
 
+    def look(params: Tree, given: Given, rows: Rows, step: Number) -> tuple[Array, Tree]:
+        """Loss and gradient of a minibatch; where rows are private no loss leaves."""
+        _, job, _, teacher = given
+        if private is None:
+            return grad(params, *batch_of(job, rows, step, batch, task.shuffled), teacher)
+        return jnp.zeros((), task.dtype), private(params, job, rows, step)
+
+    def further(look: kernel.Look, given: Given, rows: Rows, number: Number, now: Tree) -> Tree:
+        """One step; `now` is the model, its optimizer and the latest look where that is kept."""
+        (method, job, begun, _), (x, optimizer, *looked) = given, now
+        moving = number < job.steps
+        loss, slope = look(x, given, rows, jnp.where(moving, number, 0) if twice else number)
+        at = begun._replace(x=x, optimizer=optimizer)
+        then = protocol.local_step(method, at, slope, jax.tree.map, method.client_optimizer)
+        moved = chosen(moving, (then.x, then.optimizer), (x, optimizer))
+        return *moved, *((loss, slope) if twice else looked)
+
+    def loop(given: Given, rows: Rows, lower: Number, upper: Number, now: Tree) -> Tree:
+        return jax.lax.fori_loop(lower, upper, partial(further, look, given, rows), now)
+
     def walk(job: ClientJob, begun: LocalState, teacher: Tree, rows: Rows, longest: Number) -> LocalState:
         """A client after all of its steps, and after its reading where one is taken. Vectors are leaves."""
-
-        def further(number: Number, now: Tree) -> Tree:
-            """One step; `now` is the model, its optimizer and the latest look where that is kept."""
-            x, optimizer, *looked = now
-            moving = number < job.steps
-            place = jnp.where(moving, number, 0) if twice else number
-            if private is None:
-                loss, slope = grad(x, *batch_of(job, rows, place, batch, task.shuffled), teacher)
-            else:  # no loss leaves
-                loss, slope = jnp.zeros((), task.dtype), private(x, job, rows, place)
-            at = begun._replace(x=x, optimizer=optimizer)
-            then = protocol.local_step(method, at, slope, jax.tree.map, method.client_optimizer)
-            moved = chosen(moving, (then.x, then.optimizer), (x, optimizer))
-            return *moved, *((loss, slope) if twice else looked)
-
+        known, go = (begun._replace(x=None, optimizer=None), teacher), loop
+        given: Given = method, job, *known
+        if kernel.serves(task, federation, batch):  # where nobody waits for the longest
+            given, longest = (method, job._replace(state=(), memory=(), chance=()), *known), job.steps
+            go = kernel.loop(task, batch, further)
         if not twice:
-            x, optimizer = jax.lax.fori_loop(0, longest, further, (begun.x, begun.optimizer))
+            x, optimizer = go(given, rows, 0, longest, (begun.x, begun.optimizer))
             return begun._replace(x=x, optimizer=optimizer)
 
         def part(which: Number, before: tuple[Tree, Tree]) -> tuple[Tree, Tree]:
             """The first step, all others, or the first minibatch once more."""
             bounds = jnp.stack([jnp.zeros_like(longest), jnp.ones_like(longest), longest, longest + 1])
-            now = jax.lax.fori_loop(bounds[which], bounds[which + 1], further, before[0])
+            now = go(given, rows, bounds[which], bounds[which + 1], before[0])
             return now, chosen(which == 0, now[2:], before[1])
 
-        look = begun.lr, begun.x  # in place of looks that the first part takes
-        now, (loss, slope) = jax.lax.fori_loop(0, 3, part, ((begun.x, begun.optimizer, *look), look))
+        nothing = begun.lr, begun.x  # in place of looks that the first part takes
+        now, (loss, slope) = jax.lax.fori_loop(0, 3, part, ((begun.x, begun.optimizer, *nothing), nothing))
         x, optimizer, _, last = now
         return begun._replace(x=x, optimizer=optimizer, loss=loss, grad=slope, last=last)
 

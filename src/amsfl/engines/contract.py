@@ -130,7 +130,7 @@ class Results(NamedTuple):
     readings: Array  # [jobs, fields of a Reading]; no fields when not taken
 
 
-MOST = 64  # rounds of one call: asking for it then takes a fiftieth of the shortest rounds
+MOST = 128  # rounds of one call: what Python does between two calls is then little beside them
 
 
 class Vectors(NamedTuple):

@@ -13,8 +13,7 @@ import numpy as np
 from amsfl.core.records import Array, Json, Tree
 from amsfl.engines.contract import BLOCK, filled, number_scores, table_scores
 from amsfl.engines.devices import Program, compiler_options, cores, kept
-from amsfl.engines.memory import intermediate_bytes, room_for
-from amsfl.engines.task import Task
+from amsfl.engines.task import Task, intermediate_bytes, room_for
 
 PARTS = 8  # blocks at least of a large split, so that as many workers have something to do
 SMALL = 2048  # rows that are not worth a call of their own: calls of 500 take half as long again

@@ -23,13 +23,12 @@ from amsfl.engines.client_program import BEGIN, SHARE, STEPS, TRIAL, ClientJob, 
 from amsfl.engines.contract import Ahead, Models, Results, Vectors, Work
 from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
-from amsfl.engines.memory import check_fits, lane_bytes, room_for
-from amsfl.engines.task import Task
+from amsfl.engines.task import Task, check_fits, lane_bytes, room_for
 from amsfl.methods import Federation, Method
 from amsfl.portable.network import count_operations
 
 CORES = 2  # that a trial's waves are cut for, however many there are
-FEW = 1024  # jobs whose lanes cost a GPU hardly more than half as many
+FEW = 1024  # jobs whose lanes cost a GPU hardly more than half as many; of light ones than an eighth
 LANES = 16_384  # of a GPU's wave at most, however small a client is
 WIDEST = 7  # of a CPU's: beyond, little is gained, and XLA sums eight lanes in another order
 CALLS = 0.7e6  # the arithmetic (flops) that would take as long as the calls of a step
@@ -101,8 +100,9 @@ class JaxEngine:
         """See contract.Engine.ahead."""
         found: list[Any] = [None] * len(asked)
         for places in several_rounds.side_by_side(asked, self.lanes):
-            more = rounded(len(places)) - len(places)  # a few programs serve any number of trials
-            some = [asked[place] for place in (*places, *places[-1:] * more)]
+            last = asked[places[-1]]  # a few programs serve any number of trials: others do no steps
+            idle = [last._replace(steps=0 * last.steps)] * (rounded(len(places), self.light) - len(places))
+            some = [*(asked[place] for place in places), *idle]
             some = [each._replace(begin=each.begin + place) for place, each in enumerate(some)]
             vectors = Vectors(*map(np.stack, zip(*(each.vectors for each in some), strict=True)))
             plan, rows = (
@@ -117,7 +117,7 @@ class JaxEngine:
 
     def _waves(self, asked: Sequence[Work]) -> list[Wave]:
         if not self.cpu:
-            return side_by_side(asked, self.lanes, len(self.devices))
+            return side_by_side(asked, self.lanes, len(self.devices), self.light)
         waves, begin = list[Wave](), 0
         for place, work in enumerate(asked):
             for jobs in cut(work.steps, self.lanes, self.overhead):
@@ -145,9 +145,9 @@ class JaxEngine:
             sums = np.where(used, np.arange(lanes), -1)[None].astype(np.int32)
         else:
             owner = np.searchsorted(ends, place, "right")
-            models, shift = join_models([asked[trial].models for trial in of])
+            models, shift = join_models([asked[trial].models for trial in of], self.light)
             integers[:, BEGIN] += shift[np.searchsorted(of, owner)]
-            sums = members(wave, owner)
+            sums = members(wave, owner, self.light)
         (state, memory), device = (part[place] for part in kept), nth % len(self.rows)
         which: Any = ...
         if self.cpu:  # its wave is of one trial: one program for any number of them
@@ -272,24 +272,28 @@ def cut(steps: Array, lanes: int, overhead: float) -> list[Array]:
     return [order[place : place + lanes] for place in range(0, len(order), lanes)]
 
 
-def side_by_side(asked: Sequence[Work], most: int, devices_: int) -> list[Wave]:
+def side_by_side(asked: Sequence[Work], most: int, devices_: int, light: bool) -> list[Wave]:
     """All trials' jobs in as few waves as there is room for, the longest first; shapes that come again."""
     steps = np.concatenate([work.steps for work in asked])
     owner = np.repeat(np.arange(len(asked)), [len(work.client) for work in asked])
     order = np.argsort(-steps, kind="stable")
-    lanes = min(most, rounded(-(-len(order) // devices_)))
+    lanes = min(most, rounded(-(-len(order) // devices_), light))
     order = np.concatenate([order, np.full(-len(order) % lanes, -1)])
     waves = order.reshape(-1, lanes)
     return [(jobs, np.unique(owner[jobs[jobs >= 0]]).tolist()) for jobs in waves]
 
 
-def rounded(count: int) -> int:
-    """Up to a power of two, of more than FEW an eighth more at most: a few programs serve any number."""
-    grain = 2 ** (max(0, count.bit_length() - 4) if count > FEW else (count - 1).bit_length())
-    return -(-count // grain) * grain  # type: ignore[no-any-return]
+def rounded(count: int, light: bool) -> int:
+    """Up to a power of eight, or of two, of more than FEW an eighth more at most: a few programs serve any
+    number, and one takes longer to compile than many a run."""
+    grain = 2 ** max(0, count.bit_length() - 4)
+    if count <= FEW:
+        bits = (count - 1).bit_length()
+        grain = min(2 ** (-(-bits // 3) * 3), FEW) if light else 2**bits
+    return int(-(-count // grain) * grain)
 
 
-def members(wave: Wave, owner: Array) -> Array:
+def members(wave: Wave, owner: Array, light: bool) -> Array:
     """Of every sum its lanes in order, -1 for none."""
     jobs, of = wave
     used = np.flatnonzero(jobs >= 0)
@@ -297,15 +301,15 @@ def members(wave: Wave, owner: Array) -> Array:
     order = np.argsort(where, kind="stable")
     where = where[order]
     nth = np.arange(len(where)) - np.searchsorted(where, where)
-    lanes = np.full((rounded(len(of)), int(nth.max()) + 1), -1, np.int32)
+    lanes = np.full((rounded(len(of), light), int(nth.max()) + 1), -1, np.int32)
     lanes[where, nth] = used[order]
     return lanes
 
 
-def join_models(each: Sequence[Models]) -> tuple[Models, Array]:
+def join_models(each: Sequence[Models], light: bool) -> tuple[Models, Array]:
     """Several trials' models as one, filled up to a usual number, and where each trial's begin."""
     counts = [len(models.anchor) for models in each]
-    more = rounded(sum(counts)) - sum(counts)
+    more = rounded(sum(counts), light) - sum(counts)
     parts = zip(*each, strict=True)
     whole = Models(*(np.concatenate([*part, np.repeat(part[0][:1], more, 0)]) for part in parts))
     return whole, np.cumsum(counts) - counts

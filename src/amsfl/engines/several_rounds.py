@@ -19,7 +19,7 @@ from amsfl.engines import devices
 from amsfl.engines.client_program import BEGIN, CLIENT, SHARE, STEPS, Rows, Table
 from amsfl.engines.contract import MOST, Ahead, Models, Vectors
 from amsfl.engines.devices import Program
-from amsfl.engines.memory import room_for
+from amsfl.engines.task import room_for
 from amsfl.methods import Method
 
 SIDES = 4  # copies of a trial's vectors that a round needs at most

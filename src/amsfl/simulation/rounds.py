@@ -7,6 +7,7 @@ the one that there was when it began. A synchronous round is the case in which t
 """
 
 import time
+from bisect import bisect_left
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
@@ -28,18 +29,20 @@ from amsfl.simulation.summary import ranked
 from amsfl.simulation.trial import JOB, NOBODY, Round, TrialState, first_state
 
 Scoring = tuple[Array, str]  # models [m, dim] whose scores on a split are asked for
-Asked = Work | Ahead | Scoring | RoundRecord
+Done = list[tuple[RoundRecord, Json]]  # a round's record, and what of it is otherwise
+Asked = Work | Ahead | Scoring | Done
 OTHERS_EVERY = 10  # scored rounds of the hold-out for one of the other splits; the last round has all
 Steps = Generator[Asked, Any, Any]
 
 
 def rounds(setup: RunSetup, trial: TrialState) -> Steps:
-    """Yield what is to be computed, and every round's record when it is over."""
+    """Yield what is to be computed, and the records of rounds when they are over."""
     while trial.status == "running":
-        if setup.ahead and setup.whole_rounds[trial.index]:
-            yield from rounds_ahead(setup, trial)
-            continue
         this = plan_round(setup, trial)  # who works how much: planning/, and when: clock/, events.py
+        over = trial.status != "running"
+        if setup.ahead and setup.whole_rounds[trial.index] and not (over and setup.own_models):
+            yield from rounds_ahead(setup, trial, this)
+            continue
         asked, found = begin_round(setup, trial, this), []
         for work in asked:
             found.append((yield work))  # local steps: engines/
@@ -55,46 +58,66 @@ def rounds(setup: RunSetup, trial: TrialState) -> Steps:
             follow_verdict(setup, trial, trial.memory.judge.verdict)
         scores = yield from evaluate(setup, trial)
         if scores:
-            yield from end_trial(setup, trial, this, scores)
-        yield round_record(setup, trial, this, scores)
+            yield from end_trial(setup, trial, asked, scores)
+        yield [(round_record(setup, trial, this, scores), {})]
 
 
-def rounds_ahead(setup: RunSetup, trial: TrialState) -> Steps:
+def rounds_ahead(setup: RunSetup, trial: TrialState, this: Round) -> Steps:
     """Rounds until the next scores in one call of the engine: nothing of one decides the next."""
-    everybody, often, first = setup.cohort == len(trial.steps), setup.config.eval_every, trial.round
-    planned, works, records = list[Round](), list[Work](), list[RoundRecord]()
-    while trial.status == "running" and len(records) < MOST and (not records or trial.round % often):
-        if planned and everybody:  # whose plan stays
-            (this,) = planned
-            lr = rate_now(setup.contexts[trial.index], trial.memory, trial.round)
-            trial.begun += this.decision.steps
-            this.end += this.seconds["makespan"]
-            pass_time(setup, trial, this)
-            records.append(records[0]._replace(round=trial.round, seconds=trial.seconds, lr=lr))
-        else:
-            this = plan_round(setup, trial)
-            planned.append(this)
-            works += begin_round(setup, trial, this)
-            records.append(round_record(setup, trial, this, {}))
-    rates = np.array([[each.lr] for each in records], float)
-    numbers = first + np.arange(len(records))[:, None]
+    everybody, often, first = setup.cohort == len(trial.steps), setup.config.eval_every, trial.round - 1
+    planned, works = [this], begin_round(setup, trial, this)
+    done: Done = [(round_record(setup, trial, this, {}), {})]
+    if everybody and trial.status == "running":  # whose plan stays
+        more = repeat_round(setup, trial, this, min(MOST - 1, -trial.round % often))
+        done += [(done[0][0], each) for each in more]
+    while not everybody and trial.status == "running" and len(done) < MOST and trial.round % often:
+        planned.append(plan_round(setup, trial))
+        works += begin_round(setup, trial, planned[-1])
+        done.append((round_record(setup, trial, planned[-1], {}), {}))
+    rates = np.array([[others.get("lr", record.lr)] for record, others in done], float)
+    numbers = first + np.arange(len(done))[:, None]
     client, steps, shares = (
         np.stack([getattr(work, name) for work in works]) for name in ("client", "steps", "shares")
     )
-    weights, shape = np.stack([each.weights for each in planned]), (len(records), client.shape[1])
+    weights, shape = np.stack([each.weights for each in planned]), (len(done), client.shape[1])
     columns = (np.broadcast_to(each, shape) for each in (client, steps, rates, numbers, shares, weights))
     vectors = Vectors(trial.anchor, trial.server, trial.step, trial.client, trial.kept)
     moved = yield Ahead(trial.index, vectors, works[0].begin, *columns)
     trial.anchor, trial.server, trial.step, trial.client, trial.kept = moved
     scores = yield from evaluate(setup, trial)
     if scores:
-        yield from end_trial(setup, trial, this, scores)
-    yield from records[:-1]
-    yield records[-1]._replace(metrics=scores)
+        yield from end_trial(setup, trial, (), scores)
+    done[-1][1]["metrics"] = scores
+    yield done
+
+
+def repeat_round(setup: RunSetup, trial: TrialState, this: Round, most: int) -> list[Json]:
+    """Let a planned round pass again, `most` times or to the trial's end; what their records have instead."""
+    each, now = this.seconds | this.spent, trial.seconds | trial.spent
+    passed = {name: np.cumsum([now[name], *[value] * most]).tolist() for name, value in each.items()}
+    passed["rounds"] = [*range(trial.round, trial.round + most + 1)]
+    limited = passed | {"seconds": passed[setup.configs[trial.index].clock]}
+    limits = setup.limits[trial.index].items()
+    end = min(bisect_left(limited[what], limit, 1) for what, limit in limits)
+    times = min(most, end - setup.own_models)  # clients' own models are those of a round by itself
+    trial.round += times
+    trial.seconds, trial.spent = (
+        {name: passed[name][times] for name in part} for part in (trial.seconds, trial.spent)
+    )
+    for counted in (trial.steps, trial.begun):
+        counted[this.jobs["client"]] += times * this.jobs["steps"]
+    if is_over(setup, trial):
+        trial.status = "finished"
+    rate = partial(rate_now, setup.contexts[trial.index], trial.memory)
+    own = zip(*(passed[name] for name in ("rounds", "sum", "makespan")), strict=True)
+    return [
+        {"round": number, "seconds": {"sum": each, "makespan": end}, "lr": rate(number - 1)}
+        for number, each, end in list(own)[1 : times + 1]
+    ]
 
 
 def together(setup: RunSetup, trials: Sequence[TrialState]) -> Iterator[list[tuple[TrialState, RoundRecord]]]:
-    """All trials' rounds, side by side; yields the trials and their records after each."""
+    """All trials' rounds, side by side; yields the trials and their new records."""
     steps = {trial.index: rounds(setup, trial) for trial in trials}
     asked: dict[int, Asked] = {}
 
@@ -108,13 +131,20 @@ def together(setup: RunSetup, trials: Sequence[TrialState]) -> Iterator[list[tup
     started = time.perf_counter()
     go_on([*steps], [None] * len(steps))
     while asked:
-        work, ahead, scoring = dict[int, Work](), dict[int, Ahead](), dict[int, Scoring]()
+        work, ahead, scoring, done = (
+            dict[int, Work](),
+            dict[int, Ahead](),
+            dict[int, Scoring](),
+            dict[int, Done](),
+        )
         for index, each in asked.items():
             if isinstance(each, Work):
                 work[index] = each
             elif isinstance(each, Ahead):
                 ahead[index] = each
-            elif not isinstance(each, RoundRecord):
+            elif isinstance(each, list):
+                done[index] = each
+            else:
                 scoring[index] = each
         if work:
             go_on([*work], setup.engine.work([*work.values()]))
@@ -123,12 +153,12 @@ def together(setup: RunSetup, trials: Sequence[TrialState]) -> Iterator[list[tup
         elif scoring:
             go_on(*score_together(setup, scoring))
         else:  # nobody asks for anything any more
-            wall, news = {"seconds": (time.perf_counter() - started) / len(asked)}, []
-            for trial in trials:
-                if trial.index in asked:
-                    record: Any = asked[trial.index]
-                    news.append((trial, record._replace(wall=wall)))
-            yield news
+            wall = {"seconds": (time.perf_counter() - started) / sum(map(len, done.values()))}
+            yield [
+                (trial, record._replace(wall=wall, **others))
+                for trial in trials
+                for record, others in done.get(trial.index, ())
+            ]
             started = time.perf_counter()
             go_on([*asked], [None] * len(asked))
 
@@ -175,7 +205,7 @@ def evaluate(setup: RunSetup, trial: TrialState) -> Steps:
     return scores
 
 
-def end_trial(setup: RunSetup, trial: TrialState, this: Round, scores: dict[str, Json]) -> Steps:
+def end_trial(setup: RunSetup, trial: TrialState, asked: Sequence[Work], scores: dict[str, Json]) -> Steps:
     """Note a reached target, divergence and the best round; score clients' own models where a trial ends."""
     config, holdout = setup.configs[trial.index], scores["holdout"]
     if not np.isfinite(holdout["loss"]):
@@ -192,10 +222,12 @@ def end_trial(setup: RunSetup, trial: TrialState, this: Round, scores: dict[str,
         trial.reached = {**trial.seconds, **trial.spent, "rounds": trial.round}
         if config.stop_at_target:
             trial.status = "finished"
-    if trial.status == "finished" and "models" in config.details and this.deltas is not None:
+    if trial.status == "finished" and setup.own_models:
         # ACC_Ci of the paper (R² of numbers): client i's own model after its steps, on the global splits
-        usual, models = score("", setup.data.classes), this.began + this.deltas
-        trial.local = {}
+        usual, trial.local = score("", setup.data.classes), {}
+        (last,) = asked
+        again = yield last._replace(shares=None)
+        models = last.models.anchor[last.begin] + again.uploads.delta
         for split in setup.task.evals:
             trial.local[split] = [usual.of(each) for each in (yield models, split)]
 
@@ -303,7 +335,7 @@ def begin_round(setup: RunSetup, trial: TrialState, this: Round) -> list[Work]:
         mix = np.asarray(method.mix(setup.weights[trial.index, clients], jobs["steps"]), float)
         this.counted = mix.tolist()
     shares = None  # how much each upload counts, where their sum is all that the server needs
-    if not setup.one_by_one and (whole or (jobs["version"] == this.version).all()):
+    if not setup.compares_uploads and (whole or (jobs["version"] == this.version).all()):
         shares = np.asarray(method.mix(this.weights, this.steps))
     asked = []
     for turn in range(turns.max() + 1):
@@ -345,8 +377,6 @@ def end_round(
         ]
         pairs = [pairs[place] for place in np.arange(len(pairs))[order]]
         total, sent = None, [each for each, _ in pairs]
-        this.deltas = np.stack([each.delta for each in sent])
-        this.began = np.stack([began for _, began in pairs])
     moved, trial.server, weighed, history = protocol.settle(
         federation,
         trial.anchor,

@@ -75,7 +75,7 @@ class RunSetup(NamedTuple):
     whole_rounds: list[bool]  # of each trial: every round is one cohort, and all of it arrives
     learns: bool  # whether rounds change what the next ones are planned by
     compares_uploads: bool  # whether the server compares them, not just adds them up
-    one_by_one: bool  # whether it, or the record, wants them one by one
+    own_models: bool  # whether clients' own models are scored at the end
     judges: bool  # whether the server may go back to an older model
     ahead: bool  # whether several rounds are planned before the first one runs, where they are whole
 
@@ -204,7 +204,10 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
     claimed_costs = [cast.costs(trial, each) for trial, each in enumerate(costs)]
     plans = zip(configs, policies, claimed, claimed_costs, job.shards.size, strict=True)
     reads, learns = takes_readings(method, policy), planner.learns(method, policy)
-    one_by_one = federation.compares_uploads or "models" in config.details
+    compares, own_models = federation.compares_uploads, "models" in config.details
+    # clients' own models are those of a round by itself, which must be known to be the last one
+    ends_by_scores = config.stop_after > 0 or (config.target is not None and config.stop_at_target)
+    unforeseen = compares or (own_models and (ends_by_scores or room is not None))
     engine = engines.make(config.engine, job, federation, config.batch, reads, room)
     return RunSetup(
         config=config,
@@ -233,8 +236,8 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         limits=[limits_of(each) for each in configs],
         whole_rounds=[each is None and end.waits_for_all for each in conditions],
         learns=learns,
-        compares_uploads=federation.compares_uploads,
-        one_by_one=one_by_one,
+        compares_uploads=compares,
+        own_models=own_models,
         judges=method.judges,
-        ahead=engine.ahead is not None and not (reads or learns or one_by_one or mechanism or cast.attacks),
+        ahead=engine.ahead is not None and not (reads or learns or unforeseen or mechanism or cast.attacks),
     )

@@ -167,8 +167,6 @@ class Round:
     reading: Any = None
     counted: Sequence[float] = ()  # how much each upload counts; () under a rule that compares uploads
     weighed: Json = field(default_factory=dict)  # how much each client counts after each link of a rule
-    deltas: Array | None = None  # [cohort, dim] and what they began from, where somebody wants to know
-    began: Array | None = None
 
 
 Invite = Callable[[float], Array]

@@ -8,6 +8,7 @@ from amsfl import clock
 from amsfl.core import UserError
 from amsfl.core.records import Json
 from amsfl.data import Dataset
+from amsfl.engines.devices import on_cpu
 from amsfl.record import Lock, Manifest, RoundRecord, StudyWriter, TrialRecord, folder
 from amsfl.record import study as on_disk
 from amsfl.record.folder import lock_for_writer
@@ -25,9 +26,10 @@ Watch = Callable[[TrialBlock, int, RoundRecord], None]  # block, place in the bl
 def blocks_of(study: Study) -> list[TrialBlock]:
     """Blocks of trials are outermost: a study stopped half-way has all methods side by side. They begin at
     multiples of ten and are saved whole, so a study that was stopped and continued is made of the same
-    batches as one that was not.
+    batches as one that was not. A GPU takes fifty as fast.
     """
-    ranges = [range(first, min(first + CHUNK, study.trials)) for first in range(0, study.trials, CHUNK)]
+    most = CHUNK if on_cpu() else 5 * CHUNK
+    ranges = [range(first, min(first + most, study.trials)) for first in range(0, study.trials, most)]
     return [(entry, tuple(trials)) for trials in ranges for entry in study.methods]
 
 
