@@ -29,8 +29,9 @@ from amsfl.simulation.summary import ranked
 from amsfl.simulation.trial import JOB, NOBODY, Round, TrialState, first_state
 
 Scoring = tuple[Array, str]  # models [m, dim] whose scores on a split are asked for
-Done = list[tuple[RoundRecord, Json]]  # a round's record, and what of it is otherwise
+Done = list[RoundRecord]  # of one call: what they took on this machine is one dict, filled in by `together`
 Asked = Work | Ahead | Scoring | Done
+LR = RoundRecord._fields.index("lr")
 OTHERS_EVERY = 10  # scored rounds of the hold-out for one of the other splits; the last round has all
 Steps = Generator[Asked, Any, Any]
 
@@ -59,22 +60,21 @@ def rounds(setup: RunSetup, trial: TrialState) -> Steps:
         scores = yield from evaluate(setup, trial)
         if scores:
             yield from end_trial(setup, trial, asked, scores)
-        yield [(round_record(setup, trial, this, scores), {})]
+        yield [round_record(setup, trial, this, scores)]
 
 
 def rounds_ahead(setup: RunSetup, trial: TrialState, this: Round) -> Steps:
     """Rounds until the next scores in one call of the engine: nothing of one decides the next."""
     everybody, often, first = setup.cohort == len(trial.steps), setup.config.eval_every, trial.round - 1
     planned, works = [this], begin_round(setup, trial, this)
-    done: Done = [(round_record(setup, trial, this, {}), {})]
+    done = [round_record(setup, trial, this, {})]
     if everybody and trial.status == "running":  # whose plan stays
-        more = repeat_round(setup, trial, this, min(MOST - 1, -trial.round % often))
-        done += [(done[0][0], each) for each in more]
+        done += repeat_round(setup, trial, this, done[0], min(MOST - 1, -trial.round % often))
     while not everybody and trial.status == "running" and len(done) < MOST and trial.round % often:
         planned.append(plan_round(setup, trial))
         works += begin_round(setup, trial, planned[-1])
-        done.append((round_record(setup, trial, planned[-1], {}), {}))
-    rates = np.array([[others.get("lr", record.lr)] for record, others in done], float)
+        done.append(round_record(setup, trial, planned[-1], {})._replace(wall=done[0].wall))
+    rates = np.array([[record.lr] for record in done], float)
     numbers = first + np.arange(len(done))[:, None]
     client, steps, shares = (
         np.stack([getattr(work, name) for work in works]) for name in ("client", "steps", "shares")
@@ -87,12 +87,11 @@ def rounds_ahead(setup: RunSetup, trial: TrialState, this: Round) -> Steps:
     scores = yield from evaluate(setup, trial)
     if scores:
         yield from end_trial(setup, trial, (), scores)
-    done[-1][1]["metrics"] = scores
-    yield done
+    yield [*done[:-1], done[-1]._replace(metrics=scores)]
 
 
-def repeat_round(setup: RunSetup, trial: TrialState, this: Round, most: int) -> list[Json]:
-    """Let a planned round pass again, `most` times or to the trial's end; what their records have instead."""
+def repeat_round(setup: RunSetup, trial: TrialState, this: Round, first: RoundRecord, most: int) -> Done:
+    """Let a planned round pass again, `most` times or to the trial's end."""
     each, now = this.seconds | this.spent, trial.seconds | trial.spent
     passed = {name: np.cumsum([now[name], *[value] * most]).tolist() for name, value in each.items()}
     passed["rounds"] = [*range(trial.round, trial.round + most + 1)]
@@ -109,10 +108,11 @@ def repeat_round(setup: RunSetup, trial: TrialState, this: Round, most: int) -> 
     if is_over(setup, trial):
         trial.status = "finished"
     rate = partial(rate_now, setup.contexts[trial.index], trial.memory)
-    own = zip(*(passed[name] for name in ("rounds", "sum", "makespan")), strict=True)
+    rows = zip(*(passed[name][1 : times + 1] for name in ("rounds", "sum", "makespan")), strict=True)
+    before, after = first[2:LR], first[LR + 1 :]  # a third of the time of _replace
     return [
-        {"round": number, "seconds": {"sum": each, "makespan": end}, "lr": rate(number - 1)}
-        for number, each, end in list(own)[1 : times + 1]
+        RoundRecord._make((number, {"sum": total, "makespan": end}, *before, rate(number - 1), *after))
+        for number, total, end in rows
     ]
 
 
@@ -153,12 +153,10 @@ def together(setup: RunSetup, trials: Sequence[TrialState]) -> Iterator[list[tup
         elif scoring:
             go_on(*score_together(setup, scoring))
         else:  # nobody asks for anything any more
-            wall = {"seconds": (time.perf_counter() - started) / sum(map(len, done.values()))}
-            yield [
-                (trial, record._replace(wall=wall, **others))
-                for trial in trials
-                for record, others in done.get(trial.index, ())
-            ]
+            wall = (time.perf_counter() - started) / sum(map(len, done.values()))
+            for records in done.values():
+                records[0].wall["seconds"] = wall
+            yield [(trial, record) for trial in trials for record in done.get(trial.index, ())]
             started = time.perf_counter()
             go_on([*asked], [None] * len(asked))
 
@@ -454,6 +452,7 @@ def round_record(setup: RunSetup, trial: TrialState, this: Round, scores: dict[s
         weighed=_known(weighed) if weighed else {},
         joules=this.spent.get("joules"),
         epsilon=ledger.bounds(ledger.units(trial.begun, trial.round)) if setup.mechanism else [],
+        wall={},
         **timeline,
     )
 
