@@ -41,12 +41,11 @@ def test_kernels_lower_for_a_gpu(method: str, served: list[bool], monkeypatch: p
     """As a program for one, made here: nothing in it that its compiler has no word for."""
     texts = list[str]()
 
-    def lowered(engine: Any, calls: Any) -> None:
+    def lowered(engine: Any, calls: Any, one_by_one: bool) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(jax, "default_backend", lambda: "gpu")
-            (one_by_one, *_), arguments = calls[0]
-            wave = jax_engine.wave_program(engine.task, engine.federation, 20, engine.readings, one_by_one)
-            texts.append(jax.jit(wave).trace(*arguments).lower(lowering_platforms=("cuda",)).as_text())
+            wave = jax_engine.wave_program(engine.task, engine.federation, 20, engine.readings)
+            texts.append(jax.jit(wave).trace(*calls[0][1]).lower(lowering_platforms=("cuda",)).as_text())
         raise StopIteration
 
     monkeypatch.setattr(jax_engine.JaxEngine, "_run", lowered)

@@ -26,13 +26,13 @@ def engine_of(method: Method):
 
 def lowered(setup) -> str:
     """The program of a round as it is handed to the compiler."""
-    programs, texts = setup.engine._programs, []
+    program, texts = setup.engine._wave, []
 
     def seen(*arguments):
-        texts.append(programs[False].lower(*arguments).as_text())
-        return programs[False](*arguments)
+        texts.append(program.lower(*arguments).as_text())
+        return program(*arguments)
 
-    setup.engine._programs = {False: seen}
+    setup.engine._wave = seen
     next(together(setup, begin(setup)))
     return texts[0]
 
@@ -53,7 +53,7 @@ SLOW = pytest.mark.slow
 def test_other_numbers_give_the_same_programs(name, one, other):
     """The compiler is given the same text, so its cache has the answer."""
     one, other = (engine_of(methods.make(name, options)) for options in (one, other))
-    assert one.engine._programs is other.engine._programs  # the next run of a task traces nothing
+    assert one.engine._wave is other.engine._wave  # the next run of a task traces nothing
     assert lowered(one) == lowered(other)
     assert jax.tree.leaves(one.engine.method) != jax.tree.leaves(other.engine.method)
 
@@ -85,13 +85,13 @@ def test_products_are_as_the_run_says_in_every_thread(name, products):
 
     def program(*_):
         seen.append(jax.config.jax_default_matmul_precision)
-        return [np.zeros(0)] * len(Results._fields)
+        return Results(*[np.zeros(0)] * 4), np.zeros(0)
 
     with precision(make_config({"precision": name})):
         parts = assemble([make_config(SMALL | {"engine": "jax", "clients": 3})], CustomParts(own_data()))
         engine = parts.engine
-        engine._programs, engine._compiled = {True: program}, {(True,)}
-        engine._run([((True,), ())] * 3)
+        engine._wave, engine._compiled = program, {()}
+        engine._run([((), ())] * 3, False)
     assert seen == [products] * 3 and jax.config.jax_default_matmul_precision is None
 
 

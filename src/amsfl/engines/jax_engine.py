@@ -28,7 +28,8 @@ from amsfl.methods import Federation, Method
 from amsfl.portable.network import count_operations
 
 CORES = 2  # that a trial's waves are cut for, however many there are
-FEW = 1024  # jobs whose lanes cost a GPU hardly more than half as many; of light ones than an eighth
+FEW = 1024  # jobs whose lanes cost a GPU hardly more than half as many
+COARSE = (64, 512, FEW)  # numbers of lanes of light clients
 LANES = 16_384  # of a GPU's wave at most, however small a client is
 WIDEST = 7  # of a CPU's: beyond, little is gained, and XLA sums eight lanes in another order
 CALLS = 0.7e6  # the arithmetic (flops) that would take as long as the calls of a step
@@ -59,6 +60,7 @@ class JaxEngine:
         self.workers = workers or (devices.cores() if self.cpu else len(self.devices))
         self.overhead, widest = costs_of_a_step(task, batch)
         self.light = widest > 1
+        self.coarse = self.light and len(task.seeds) > 1  # sizes of a GPU's programs
         if self.cpu:
             self.lanes = width(-(-(cohort or clients) // CORES), self.overhead, widest)
         else:
@@ -71,7 +73,7 @@ class JaxEngine:
         self._tables = job_tables(task, batch, federation.private_rows is not None)
         whole = task if federation.private_rows else task.bare  # private steps' loop is as long as the rows
         bare = federation._replace(method=Method())
-        self._programs, self._several = programs(whole, bare, batch, readings, self.light)
+        self._wave, self._several = programs(whole, bare, batch, readings, self.light)
         self._compiled = set[Any]()
         # several GPUs share a batch's waves, and a CPU's workers a round's: they meet after every round
         self.ahead = None if self.cpu or len(self.devices) > 1 else self.several
@@ -93,7 +95,7 @@ class JaxEngine:
                     np.concatenate(part) for part in zip(*((w.state, w.memory) for w in some), strict=True)
                 ]
                 calls = [self._call(some, ends, table, kept, nth, wave) for nth, wave in enumerate(waves)]
-                found |= collect(some, ends, waves, self._run(calls))
+                found |= collect(some, ends, waves, self._run(calls, one_by_one))
         return [found[work.trial] for work in asked]
 
     def several(self, asked: Sequence[Ahead]) -> list[Vectors]:
@@ -101,7 +103,7 @@ class JaxEngine:
         found: list[Any] = [None] * len(asked)
         for places in several_rounds.side_by_side(asked, self.lanes):
             last = asked[places[-1]]  # a few programs serve any number of trials: others do no steps
-            idle = [last._replace(steps=0 * last.steps)] * (rounded(len(places), self.light) - len(places))
+            idle = [last._replace(steps=0 * last.steps)] * (rounded(len(places), self.coarse) - len(places))
             some = [*(asked[place] for place in places), *idle]
             some = [each._replace(begin=each.begin + place) for place, each in enumerate(some)]
             vectors = Vectors(*map(np.stack, zip(*(each.vectors for each in some), strict=True)))
@@ -117,7 +119,7 @@ class JaxEngine:
 
     def _waves(self, asked: Sequence[Work]) -> list[Wave]:
         if not self.cpu:
-            return side_by_side(asked, self.lanes, len(self.devices), self.light)
+            return side_by_side(asked, self.lanes, len(self.devices), self.coarse)
         waves, begin = list[Wave](), 0
         for place, work in enumerate(asked):
             for jobs in cut(work.steps, self.lanes, self.overhead):
@@ -134,8 +136,8 @@ class JaxEngine:
         integers, floats, _ = own = table[0][place], table[1][place], table[2][place]
         if not used.all():
             integers[~used, STEPS], floats[~used, SHARE] = 0, 0
-        one_by_one, lanes = asked[of[0]].shares is None, len(place)
-        if len(of) == 1:
+        lanes = len(place)
+        if self.cpu or (len(of) == 1 and not self.coarse):
             work = asked[of[0]]
             mine = np.where(used, place - (ends[of[0]] - len(work.client)), 0)
             models = work.models
@@ -145,18 +147,20 @@ class JaxEngine:
             sums = np.where(used, np.arange(lanes), -1)[None].astype(np.int32)
         else:
             owner = np.searchsorted(ends, place, "right")
-            models, shift = join_models([asked[trial].models for trial in of], self.light)
+            models, shift = join_models([asked[trial].models for trial in of], self.coarse)
             integers[:, BEGIN] += shift[np.searchsorted(of, owner)]
-            sums = members(wave, owner, self.light)
+            sums = members(wave, owner, self.coarse)
         (state, memory), device = (part[place] for part in kept), nth % len(self.rows)
         which: Any = ...
         if self.cpu:  # its wave is of one trial: one program for any number of them
             which, integers[:, TRIAL] = (asked[of[0]].trial, None), 0
         rows = *self.rows[device], self._order(device, which)
-        shapes = one_by_one, device, lanes, len(models.anchor), sums.shape
+        shapes = device, lanes, len(models.anchor), sums.shape
         return shapes, (self.method, rows, models, state, memory, own, sums)
 
-    def _run(self, calls: Sequence[tuple[tuple[Any, ...], tuple[Tree, ...]]]) -> list[Results]:
+    def _run(
+        self, calls: Sequence[tuple[tuple[Any, ...], tuple[Tree, ...]]], one_by_one: bool
+    ) -> list[Results]:
         """All calls, as many at once as there are workers; what was never compiled runs by itself first."""
         results: list[Any] = [None] * len(calls)
         wide = bool(jax.config.read("jax_enable_x64"))
@@ -165,8 +169,7 @@ class JaxEngine:
         def run(queue: Iterable[int]) -> None:
             with jax.enable_x64(wide), jax.default_matmul_precision(products):  # which jax keeps by thread
                 for nth in queue:  # whoever is free takes the next
-                    (one_by_one, *_), arguments = calls[nth]
-                    results[nth] = self._programs[one_by_one](*arguments)
+                    results[nth] = self._wave(*calls[nth][1])
 
         ready = []
         for nth, (shapes, _) in enumerate(calls):
@@ -180,8 +183,9 @@ class JaxEngine:
         run(queue)
         for other in others:
             other.result()
-        for nth, each in enumerate(results):
-            results[nth] = Results(*jax.tree.map(np.asarray, tuple(each)))
+        for nth, (each, totals) in enumerate(results):  # what nobody asked for stays on a GPU
+            wanted = each if one_by_one else each._replace(uploads=totals)
+            results[nth] = jax.tree.map(np.asarray, wanted)
         return results
 
 
@@ -202,17 +206,15 @@ def as_arguments(method: Any) -> None:
 @devices.kept
 def programs(
     task: Task, federation: Federation, batch: int, readings: bool, light: bool
-) -> tuple[dict[bool, Program], Program]:
-    """Of waves, by whether uploads come one by one, and of several rounds; methods are arguments."""
-    waves = {each: wave_program(task, federation, batch, readings, each) for each in (False, True)}
-    return {each: devices.jit(wave, light) for each, wave in waves.items()}, several_rounds.program(
-        waves[True]
-    )
+) -> tuple[Program, Program]:
+    """Of a wave and of several rounds; methods are arguments."""
+    wave = wave_program(task, federation, batch, readings)
+    return devices.jit(wave, light), several_rounds.program(wave)
 
 
-def wave_program(task: Task, federation: Federation, batch: int, readings: bool, one_by_one: bool) -> Program:
-    """wave(method, rows, models, state, memory, table, sums) -> Results, [lanes, ...]; uploads are sums of
-    `sums` [sums, lanes at most] unless they are wanted one by one.
+def wave_program(task: Task, federation: Federation, batch: int, readings: bool) -> Program:
+    """wave(method, rows, models, state, memory, table, sums) -> Results, [lanes, ...], and the uploads' sums
+    of `sums` [sums, lanes at most].
 
     The method's numbers are arguments, so that another mu is not another program.
     """
@@ -222,7 +224,7 @@ def wave_program(task: Task, federation: Federation, batch: int, readings: bool,
 
     def wave(
         method: Method, rows: Rows, models: Models, state: Array, memory: Array, table: Table, sums: Array
-    ) -> Results:
+    ) -> tuple[Results, Upload]:
         client = client_program.program(task, federation._replace(method=method), batch, readings, private)
         jobs, share = client_program.jobs_of(table, state, memory)
         longest = jobs.steps.max()
@@ -236,7 +238,7 @@ def wave_program(task: Task, federation: Federation, batch: int, readings: bool,
             done = jax.tree.map(lambda part: part[None], alone)
         else:
             done = jax.vmap(one)(jobs)
-        return done if one_by_one else done._replace(uploads=summed(done.uploads, share, sums))  # type: ignore[no-any-return]
+        return done, summed(done.uploads, share, sums)
 
     return wave
 
@@ -272,28 +274,27 @@ def cut(steps: Array, lanes: int, overhead: float) -> list[Array]:
     return [order[place : place + lanes] for place in range(0, len(order), lanes)]
 
 
-def side_by_side(asked: Sequence[Work], most: int, devices_: int, light: bool) -> list[Wave]:
+def side_by_side(asked: Sequence[Work], most: int, devices_: int, coarse: bool) -> list[Wave]:
     """All trials' jobs in as few waves as there is room for, the longest first; shapes that come again."""
     steps = np.concatenate([work.steps for work in asked])
     owner = np.repeat(np.arange(len(asked)), [len(work.client) for work in asked])
     order = np.argsort(-steps, kind="stable")
-    lanes = min(most, rounded(-(-len(order) // devices_), light))
+    lanes = min(most, rounded(-(-len(order) // devices_), coarse))
     order = np.concatenate([order, np.full(-len(order) % lanes, -1)])
     waves = order.reshape(-1, lanes)
     return [(jobs, np.unique(owner[jobs[jobs >= 0]]).tolist()) for jobs in waves]
 
 
-def rounded(count: int, light: bool) -> int:
-    """Up to a power of eight, or of two, of more than FEW an eighth more at most: a few programs serve any
-    number, and one takes longer to compile than many a run."""
+def rounded(count: int, coarse: bool) -> int:
+    """Up to a power of two, or to 64, 512 or 1024, of more than FEW an eighth more at most: a few programs
+    serve any number, and each takes longer to compile than many a run."""
     grain = 2 ** max(0, count.bit_length() - 4)
     if count <= FEW:
-        bits = (count - 1).bit_length()
-        grain = min(2 ** (-(-bits // 3) * 3), FEW) if light else 2**bits
+        grain = next(size for size in COARSE if size >= count) if coarse else 2 ** (count - 1).bit_length()
     return int(-(-count // grain) * grain)
 
 
-def members(wave: Wave, owner: Array, light: bool) -> Array:
+def members(wave: Wave, owner: Array, coarse: bool) -> Array:
     """Of every sum its lanes in order, -1 for none."""
     jobs, of = wave
     used = np.flatnonzero(jobs >= 0)
@@ -301,15 +302,15 @@ def members(wave: Wave, owner: Array, light: bool) -> Array:
     order = np.argsort(where, kind="stable")
     where = where[order]
     nth = np.arange(len(where)) - np.searchsorted(where, where)
-    lanes = np.full((rounded(len(of), light), int(nth.max()) + 1), -1, np.int32)
+    lanes = np.full((rounded(len(of), coarse), int(nth.max()) + 1), -1, np.int32)
     lanes[where, nth] = used[order]
     return lanes
 
 
-def join_models(each: Sequence[Models], light: bool) -> tuple[Models, Array]:
+def join_models(each: Sequence[Models], coarse: bool) -> tuple[Models, Array]:
     """Several trials' models as one, filled up to a usual number, and where each trial's begin."""
     counts = [len(models.anchor) for models in each]
-    more = rounded(sum(counts), light) - sum(counts)
+    more = rounded(sum(counts), coarse) - sum(counts)
     parts = zip(*each, strict=True)
     whole = Models(*(np.concatenate([*part, np.repeat(part[0][:1], more, 0)]) for part in parts))
     return whole, np.cumsum(counts) - counts

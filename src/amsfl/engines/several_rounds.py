@@ -22,13 +22,14 @@ from amsfl.engines.devices import Program
 from amsfl.engines.task import room_for
 from amsfl.methods import Method
 
+FEW = 1000  # jobs whose empty rounds are nothing to send
 SIDES = 4  # copies of a trial's vectors that a round needs at most
 Plan = tuple[Table, Array]  # jobs of every round, one trial's after another's; [rounds, trials, jobs] weights
 
 
 def program(wave: Program) -> Program:
     """several(method, rows, vectors, plan, rounds) -> Vectors after so many rounds of a plan, [trials, ...];
-    `wave` returns uploads one by one."""
+    `wave` returns uploads one by one, and sums that nobody asks for."""
 
     def several(method: Method, rows: Rows, vectors: Vectors, plan: Plan, rounds: Number) -> Vectors:
         # fused with each other, rounds would round otherwise
@@ -43,7 +44,7 @@ def program(wave: Program) -> Program:
             owner, who, share = jobs[:, BEGIN], jobs[:, CLIENT], floats[:, SHARE]
             sent: Array = jax.vmap(partial(protocol.sent_state, method))(now.server, now.anchor)
             begun = Models(now.anchor, sent, now.step), now.client[owner, who], now.kept[owner, who]
-            done = apart(wave(method, rows, *begun, table, jnp.zeros((1, 1), np.int32)))
+            done, _ = apart(wave(method, rows, *begun, table, jnp.zeros((1, 1), np.int32)))
 
             def mixed(part: Array) -> Array:
                 scaled = share.reshape(-1, *[1] * (part.ndim - 1)) * part
@@ -76,7 +77,7 @@ def planned(some: Sequence[Ahead], table: Table) -> Plan:
     """The trials' plan, filled up to a usual number of rounds."""
     weights = np.stack([each.weights for each in some], 1)
     rounds = len(weights)
-    room = 1 if rounds == 1 else MOST
+    room = MOST if rounds > 1 or weights.size < FEW else 1  # of which programs are made
 
     def filled(part: Array) -> Array:
         return np.concatenate([part, np.zeros((room - rounds, *part.shape[1:]), part.dtype)])

@@ -40,8 +40,7 @@ def rounds(setup: RunSetup, trial: TrialState) -> Steps:
     """Yield what is to be computed, and the records of rounds when they are over."""
     while trial.status == "running":
         this = plan_round(setup, trial)  # who works how much: planning/, and when: clock/, events.py
-        over = trial.status != "running"
-        if setup.ahead and setup.whole_rounds[trial.index] and not (over and setup.own_models):
+        if setup.ahead and setup.whole_rounds[trial.index]:
             yield from rounds_ahead(setup, trial, this)
             continue
         asked, found = begin_round(setup, trial, this), []
@@ -86,7 +85,7 @@ def rounds_ahead(setup: RunSetup, trial: TrialState, this: Round) -> Steps:
     trial.anchor, trial.server, trial.step, trial.client, trial.kept = moved
     scores = yield from evaluate(setup, trial)
     if scores:
-        yield from end_trial(setup, trial, (), scores)
+        yield from end_trial(setup, trial, works, scores)
     yield [*done[:-1], done[-1]._replace(metrics=scores)]
 
 
@@ -223,7 +222,7 @@ def end_trial(setup: RunSetup, trial: TrialState, asked: Sequence[Work], scores:
     if trial.status == "finished" and setup.own_models:
         # ACC_Ci of the paper (R² of numbers): client i's own model after its steps, on the global splits
         usual, trial.local = score("", setup.data.classes), {}
-        (last,) = asked
+        (last,) = asked  # also where rounds are computed ahead: that one by itself
         again = yield last._replace(shares=None)
         models = last.models.anchor[last.begin] + again.uploads.delta
         for split in setup.task.evals:

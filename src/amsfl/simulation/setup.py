@@ -239,5 +239,7 @@ def assemble(configs: Sequence[RunConfig], own: CustomParts | None = None) -> Ru
         compares_uploads=compares,
         own_models=own_models,
         judges=method.judges,
-        ahead=engine.ahead is not None and not (reads or learns or unforeseen or mechanism or cast.attacks),
+        ahead=config.eval_every > 1
+        and engine.ahead is not None
+        and not (reads or learns or unforeseen or mechanism or cast.attacks),
     )
