@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
-from amsfl.core import Attack, ClientPrivacy, Combine, RowPrivacy, Total, Transmit, Upload, namespace
+from amsfl.core import Attack, ClientPrivacy, Combine, RowPrivacy, Total, Transmit, Upload
 from amsfl.core.records import Array
 
 Vector = Any
@@ -136,12 +136,12 @@ def average(weights: Vector) -> Vector:
 
 def join(*parts: Vector) -> Vector:
     """One vector from several: a server state of more than one part. Sent to clients it must be of one."""
-    return namespace(parts[0]).concat(parts)
+    return parts[0].__array_namespace__().concat(parts)
 
 
 def where(condition: Array, yes: Array, no: Array) -> Array:
     """`yes` where the condition holds, else `no`; unlike a product with 0 it lets no NaN through."""
-    return namespace(yes).where(condition, yes, no)
+    return yes.__array_namespace__().where(condition, yes, no)
 
 
 def least(a: Array, b: Array) -> Array:
