@@ -40,7 +40,14 @@ def test_a_table_is_trained_on_in_this_process(tmp_path: Path) -> None:
     words = "deploy --label label --client-column site --model softmax --rounds 6"
     done = typed(words, table, "--out", tmp_path / "run")
     assert done.exit_code == 0 and "round 6" in done.output and "record in" in done.output, done.output
-    assert read_run(tmp_path / "run").summary.rounds == 6  # type: ignore[union-attr]
+    found = read_run(tmp_path / "run")
+    assert found.summary.rounds == 6 and {*found.summary.steps} == {"A", "B"}  # type: ignore[union-attr]
+    report = typed("report", tmp_path / "run").output
+    assert report.startswith("One method") and "AMSFL ends at" in report and "always predicting" in report
+    typed("calibrate", tmp_path / "run", "--out", tmp_path / "sites.csv")
+    own = ("--label", "label", "--profile", tmp_path / "sites.csv", "--clock", "makespan", "--rounds", "1")
+    said = typed("run --out", tmp_path / "again", table, *own)
+    assert said.exit_code == 0, said.output
     scored = typed("predict", tmp_path / "run", table, "--out", tmp_path / "new.csv")
     assert scored.exit_code == 0, scored.output
     again = typed(f"{words} --json --force --rounds 1", table, "--out", tmp_path / "run")

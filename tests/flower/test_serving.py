@@ -130,11 +130,13 @@ def test_settings_that_mean_nothing_here_are_sentences(mistake: str) -> None:
         run(settings)
 
 
-def test_parts_of_amsfl_are_options_and_under_privacy_off() -> None:
-    """Noise is no motion."""
+def test_parts_of_amsfl_are_options_and_under_privacy_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Noise is no motion. That clients do not score is no warning of Flower's."""
+    monkeypatch.setattr("flwr.serverapp.strategy.fedavg.log", lambda *words: pytest.fail(words[1]))
     for own, want in (({"options": {"momentum": 0.5}}, (0.5, 0.5, True)), ({"epsilon": 2.0}, (0, 0, False))):
         planner = made(serve_config({"method": "amsfl", "clients": 2, **own}))
         assert (planner.momentum, planner.balance, bool(planner.judging)) == want
+        assert planner.strategy.fraction_evaluate == planner.strategy.min_evaluate_nodes == 0
 
 
 def test_a_run_config_goes_over_the_app_s_own_settings() -> None:

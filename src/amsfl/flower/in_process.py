@@ -62,6 +62,11 @@ class InProcessGrid:
         node, run = 1000 + len(self.contexts), internals.TaskIdentity.run_id
         self.contexts[node] = Context(run, node, dict(config), RecordDict(), self.run_config)
 
+    @property
+    def partitions(self) -> dict[int, Any]:
+        """Which part of the data each node has."""
+        return {node: context.node_config.get("partition-id") for node, context in self.contexts.items()}
+
     def get_node_ids(self) -> Iterable[int]:
         self.looks += 1
         if self.grows and self.looks > PATIENCE and len(self.contexts) < MOST_NODES:

@@ -7,7 +7,7 @@ and is otherwise the same.
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from logging import INFO
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from amsfl.core.records import Json
 from amsfl.core.scores import judged_by, shown_score, worth
 from amsfl.flower.nodes import Nodes
 from amsfl.flower.round_grid import RoundGrid
+from amsfl.methods import METHODS
 from amsfl.portable import PortableModel
 from amsfl.portable.model import folder_files
 from amsfl.record import Checkpoint, Manifest, RoundRecord, RunWriter, Summary, create, reopen
@@ -140,8 +141,9 @@ class Rounds(Strategy):
         where = Path(self.out).expanduser()
         if not self.resume:
             made = {"parameters": sum(one.numpy().size for one in arrays.values()), "arrays": sorted(arrays)}
-            methods = {config.method: {"name": config.method, "title": config.method, "note": ""}}
-            about = {"data": {"name": config.data, "synthetic": False, "note": ""}}  # whose, clients know
+            methods = {config.method: {"name": config.method, "title": titled(config.method), "note": ""}}
+            data = {"name": config.data, "synthetic": False, "note": ""}  # whose, clients know
+            about = {"data": self.network(arrays).about.get("data", data)}
             manifest = Manifest("flower", config.model_dump(), methods, made, about=about)
             self.writer = create(where, manifest, self.force)
             return arrays, 1
@@ -230,12 +232,13 @@ class Rounds(Strategy):
 
     def _end(self, arrays: ArrayRecord) -> None:
         """The models' files and the summary."""
-        config, names, last = self.config, [str(node) for node in self.nodes.each], self.network(arrays)
+        config, last = self.config, self.network(arrays)
+        names = self._names(last.about.get("sites", []))
         if self.writer is None or config is None:
             return
         self.writer.set_manifest(about=self.writer.manifest.about | {"clients": {"names": names}})
         summary = self.ended = self._summary(config, names)
-        about: Json = {"title": config.method, "data": config.data, "version": VERSION}
+        about: Json = {"title": titled(config.method), "data": config.data, "version": VERSION}
         about |= {"model": config.model if last.layers else "own", "clients": len(names)}
         about |= {"rounds": len(self.rounds), "metrics": summary.metrics}
         about["settings"] = config.model_dump(exclude_none=True)
@@ -243,6 +246,12 @@ class Rounds(Strategy):
             about |= {"score": summary.best["by"], "best": summary.best}
         best = dict(self.network(self.best_round["arrays"]).tensors) if self.best_round else None
         self.writer.end(summary, folder_files(last._replace(about=about), best))
+
+    def _names(self, sites: Sequence[str]) -> list[str]:
+        """Of the nodes: the data's sites as far as a grid says who has which, as one in this process does."""
+        known: dict[Any, str] = dict(enumerate(sites))
+        parts = getattr(self.grid, "partitions", {})
+        return [known.get(parts.get(node), str(node)) for node in self.nodes.each]
 
     def _summary(self, config: ServeConfig, names: list[str]) -> Summary:
         """summary.json, as a simulated run's."""
@@ -256,6 +265,7 @@ class Rounds(Strategy):
         reached = next(met, None)
         sign = 1 if larger else -1
         chosen = best and {"round": best["round"], "score": sign * best["score"], "by": by}
+        named = dict(zip(map(str, self.nodes.each), names, strict=True))
         steps = {name: node.done for name, node in zip(names, self.nodes.each.values(), strict=True)}
         total = sum(steps.values())
         return Summary(
@@ -279,12 +289,17 @@ class Rounds(Strategy):
             steps=steps,
             bytes_up=sum(record.bytes_up for record in rounds),
             bytes_down=sum(record.bytes_down for record in rounds),
-            epsilon=self.epsilon,
+            epsilon={name: self.epsilon[node] for node, name in named.items() if node in self.epsilon},
             refused=sum(len(record.plan["refused"]) for record in rounds),
             wall={"seconds": self.elapsed, "client_steps_per_second": total / max(self.elapsed, 1e-9)},
             score=config.score or (score.name if score else "accuracy"),
             best=chosen,
         )
+
+
+def titled(method: str) -> str:
+    """A method's name as people write it, of ours."""
+    return METHODS.make(method).title if method in METHODS.table else method
 
 
 def own_network(arrays: ArrayRecord) -> PortableModel:

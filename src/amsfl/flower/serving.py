@@ -126,6 +126,7 @@ def made(config: ServeConfig, strategy: Strategy | None = None) -> AMSFL:
     kind, takes = METHODS[name]
     own = {key: options.pop(option, usual) for key, (option, usual) in takes.items()}
     inside = kind(**sampled(config), **own)
+    inside.fraction_evaluate *= config.evaluate_clients  # of a 0 at the start Flower warns
     if name == "amsfl":
         usual = dict(Amsfl.facts.private_options) if is_private(config) else {}
         own = {key: options.pop(key) for key in ("momentum", "balance", "judge") if key in options}
@@ -153,9 +154,8 @@ def sampled(config: ServeConfig) -> dict[str, Any]:
     """How many nodes Flower's strategies draw and wait for."""
     cohort = min(config.cohort or config.clients, config.clients)
     part = cohort / config.clients
-    scored = part * config.evaluate_clients
     train = {"fraction_train": part, "min_train_nodes": cohort, "min_available_nodes": config.clients}
-    return train | {"fraction_evaluate": scored, "min_evaluate_nodes": cohort if scored else 0}
+    return train | {"fraction_evaluate": part, "min_evaluate_nodes": cohort * config.evaluate_clients}
 
 
 Takes = dict[str, tuple[str, float]]  # by what Flower calls an option: what we do, and what it usually is

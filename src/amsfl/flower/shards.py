@@ -29,9 +29,12 @@ FORM = "form.json"  # beside the splits: what of the data a model's file needs
 
 def deal(config: Training, folder: Path) -> list[Path]:
     """Write shard-0.npz ... and server.npz (the splits that the server judges by); the shards' paths."""
+    from amsfl.simulation.provenance import about_data  # here: a site needs none of it
+
     source = load_data(config)
     score_of(config.score, source.classes)  # a score that this label cannot have is said here
-    clients = len(client_names(config, source)) or config.clients  # the data's own sites are the clients
+    sites = client_names(config, source)
+    clients = len(sites) or config.clients  # the data's own sites are the clients
     scheme, named = partition_scheme(config, source), source.site_names
     parts = data.partition(scheme, source.y, clients, config.seed, sites=source.sites, site_names=named)
     make_folder(folder, private=True)
@@ -43,7 +46,8 @@ def deal(config: Training, folder: Path) -> list[Path]:
     splits = {f"{name}.x": x for name, (x, _) in source.evals.items()}
     splits |= {f"{name}.y": y for name, (_, y) in source.evals.items()}
     _write(folder / "server.npz", {**kind, **splits, "splits": np.array(list(source.evals))})
-    form = PortableModel((), {}, source.classes, source.features, source.recipe, amount=source.amount)
+    about = {"data": about_data(source), "sites": list(sites)}
+    form = PortableModel((), {}, source.classes, source.features, source.recipe, about, source.amount)
     write_sealed(folder / FORM, form.description())
     return paths
 
@@ -89,7 +93,7 @@ class Splits:
         names = tuple(about["classes"]), tuple(about["features"])
         features = self.splits["holdout"][0].shape[1]
         self.program = Program(model, features, int(held["classes"]), self.splits, amount)
-        self.form = PortableModel(self.program.layers, {}, *names, recipe, amount=amount)
+        self.form = PortableModel(self.program.layers, {}, *names, recipe, about["about"], amount)
         self.scored = evaluator(self.program.job, ThreadPoolExecutor(1))
 
     def first(self) -> ArrayRecord:

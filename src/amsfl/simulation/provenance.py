@@ -140,21 +140,20 @@ def base(data: Dataset, y: Matrix) -> Json:
 
 def about(data: Dataset, profile: clock.Profile, names: Sequence[str]) -> Json:
     """Data and clients in words and numbers, for whoever reads the record."""
+    clients = {"names": list(names), "step_seconds": profile.step_seconds.tolist()}
+    return {"data": about_data(data), "clients": clients}
+
+
+def about_data(data: Dataset) -> Json:
     splits = {split: np.asarray(y) for split, (_, y) in data.evals.items()}
     return {
-        "data": {
-            "name": data.name,
-            "synthetic": data.synthetic,
-            "note": data.note,
-            "classes": list(data.classes),
-            "rows": len(data.y),
-            "eval_rows": {split: len(y) for split, y in splits.items()},
-            "base": {split: base(data, y) for split, y in splits.items()},
-        },
-        "clients": {
-            "names": list(names),
-            "step_seconds": profile.step_seconds.tolist(),
-        },
+        "name": data.name,
+        "synthetic": data.synthetic,
+        "note": data.note,
+        "classes": list(data.classes),
+        "rows": len(data.y),
+        "eval_rows": {split: len(y) for split, y in splits.items()},
+        "base": {split: base(data, y) for split, y in splits.items()},
     }
 
 
