@@ -9,7 +9,8 @@ import amsfl
 from amsfl.engines import jax_engine
 from amsfl.engines.contract import MOST
 
-SETTINGS: dict[str, Any] = {"data": "digits", "engine": "jax", "rounds": 7, "steps": 3, "eval_every": 5}
+SETTINGS: dict[str, Any] = {"data": "digits", "model": "softmax", "engine": "jax"}
+SETTINGS |= {"rounds": 7, "steps": 3, "eval_every": 5}
 
 
 @pytest.fixture
