@@ -23,7 +23,7 @@ from amsfl.engines.client_program import BEGIN, SHARE, STEPS, TRIAL, ClientJob, 
 from amsfl.engines.contract import Ahead, Models, Results, Vectors, Work
 from amsfl.engines.devices import Program
 from amsfl.engines.evaluate import evaluator
-from amsfl.engines.task import Task, check_fits, lane_bytes, room_for
+from amsfl.engines.task import Task, check_fits, lane_bytes, room_for, with_room
 from amsfl.methods import Federation, Method
 from amsfl.portable.network import count_operations
 
@@ -66,7 +66,7 @@ class JaxEngine:
         else:
             self.lanes = room_for(lane_bytes(task, federation, batch), LANES)
         self.rows = [jax.device_put((task.x, task.y), device) for device in self.devices]
-        order = task.shards.order  # of all trials, or of one
+        order = np.stack([with_room(each, np.int32) for each in task.shards.order])  # of all, or of one
         self._order = cache(lambda device, which: jax.device_put(order[which], self.devices[device]))
         as_arguments(federation.method)
         self.method: Method = jax.tree.map(partial(np.asarray, dtype=task.dtype), federation.method)
@@ -86,11 +86,8 @@ class JaxEngine:
         for one_by_one in (False, True):
             some = [work for work in asked if (work.shares is None) == one_by_one]
             if some:
-                waves, table, ends = (
-                    self._waves(some),
-                    self._tables(some),
-                    np.cumsum([len(w.client) for w in some]),
-                )
+                waves, table = self._waves(some), self._tables(some)
+                ends = np.cumsum([len(w.client) for w in some])
                 kept = [
                     np.concatenate(part) for part in zip(*((w.state, w.memory) for w in some), strict=True)
                 ]

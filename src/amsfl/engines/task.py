@@ -46,7 +46,7 @@ class Task(NamedTuple):
     model: Model
     dim: int
     unravel: Callable[[Array], Tree]  # from a vector to the network's arrays: numpy's stay numpy's
-    x: Matrix
+    x: Matrix  # with room behind its rows (with_room), as y
     y: Matrix
     evals: dict[str, tuple[Matrix, Matrix]]
     classes: int  # 0 where numbers are predicted
@@ -132,8 +132,8 @@ def make(
         model,
         dim,
         unravel,
-        _on_pages(data.x, dtype),
-        data.y.astype(label),
+        with_room(data.x, dtype),
+        with_room(data.y, label),
         evals,
         len(data.classes),
         shard(partitions),
@@ -156,17 +156,19 @@ def shape_of(model: Model) -> tuple[int, Callable[[Array], Tree]]:
     return sum(map(prod, sizes)), lambda vector: jax.tree.unflatten(tree, models.cut(sizes, vector))
 
 
-def _on_pages(values: Matrix, dtype: FloatType) -> Matrix:
+def with_room(values: Matrix, dtype: type[np.generic]) -> Matrix:
     """A copy that begins where a page does, so that jax on a CPU takes it as it is and makes none of its own.
 
     numpy asks for large pages where it can, which drawing rows at random gains from: 2% of a round of jobs A
-    and B of benchmarks/, and the memory of the rows once instead of twice.
+    and B of benchmarks/. On a CPU there is room behind it, up to a power of four rows: zeros that nobody
+    touches take no memory, and a table and its part that settings are searched on share compiled programs.
     """
-    each = np.dtype(dtype).itemsize
-    room = np.empty(values.size * each + PAGE, np.uint8)
+    count = 4 ** -(-(len(values) - 1).bit_length() // 2) if devices.on_cpu() else len(values)
+    size = count * prod(values.shape[1:]) * np.dtype(dtype).itemsize
+    room = np.zeros(size + PAGE, np.uint8)
     begin = -room.ctypes.data % PAGE
-    rows: Matrix = room[begin : begin + values.size * each].view(dtype).reshape(values.shape)
-    rows[...] = values
+    rows: Matrix = room[begin : begin + size].view(dtype).reshape(count, *values.shape[1:])
+    rows[: len(values)] = values
     return rows
 
 

@@ -138,7 +138,8 @@ def details(setup: RunSetup, trial: int, params: Array, forward: Forward, column
         return detailed
     order, sizes = task.shards.order[trial], task.shards.rows[trial].tolist()
     names = client_labels(setup.configs[trial], setup.data, len(sizes))
-    said, y, ends = forward(params, task.x)[order], np.asarray(task.y)[order], np.cumsum(sizes)[:-1]
+    said, y = forward(params, task.x[: order.max() + 1])[order], np.asarray(task.y)[order]
+    ends = np.cumsum(sizes)[:-1]
     for name, *mine in zip(names, np.split(said, ends), np.split(y, ends), strict=True):
         detailed["clients"][name] = {"rows": len(mine[1]), **_own_score(task.classes, *mine)}
     return detailed
