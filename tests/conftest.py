@@ -10,9 +10,11 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -55,6 +57,22 @@ def pytest_configure(config: pytest.Config) -> None:
         jax.config.update("jax_enable_x64", True)
         # most of what tests take is compiling; with --slow it is done as for users
         jax.config.update("jax_disable_most_optimizations", not slow)
+
+
+@pytest.fixture(scope="session")
+def digits() -> Any:
+    from amsfl.data import load
+
+    return load("digits")
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """The command in an empty working directory."""
+    from command_line import invoke
+
+    monkeypatch.chdir(tmp_path)
+    return invoke
 
 
 @pytest.fixture

@@ -6,19 +6,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from command_line import invoke
 from federation_small import SMALL, python
 
 import amsfl
 from amsfl.cli.app import NAMES, parameters
 
 QUICK = [f"--{name}={value}" for name, value in SMALL.items() if name != "method"]
-
-
-@pytest.fixture
-def call(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return invoke
 
 
 def test_the_first_page_of_a_command_has_the_ten_that_people_use_first(call):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command_line import invoke
+from command_line import refused
 from federation_small import SMALL, python
 from report_example import trial
 
@@ -14,21 +14,6 @@ from amsfl.cli.progress import lines
 from amsfl.record import Manifest, RoundRecord
 
 QUICK = [f"--{name}={value}" for name, value in SMALL.items()]
-
-
-@pytest.fixture
-def call(tmp_path, monkeypatch):
-    """The command in an empty working directory."""
-    monkeypatch.chdir(tmp_path)
-    return invoke
-
-
-def refused(result, sentence: str, code: int = 2) -> None:
-    """One sentence on stderr, exit code 2 (1 where a disk is to blame), nothing on stdout, no traceback."""
-    assert result.exit_code == code, result.output
-    assert result.stdout == ""
-    assert result.stderr.startswith("amsfl: ") and result.stderr.count("\n") == 1, result.stderr
-    assert sentence in result.stderr
 
 
 @pytest.fixture(scope="module")

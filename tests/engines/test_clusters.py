@@ -13,40 +13,29 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "clusters"
 ASKED = ("--data", "digits", "--rounds", "2", "--trials", "2", "--tune", "none")
 
 
-def compared(folder, *command, **environment):
-    """Run it; what the report of all folders says."""
-    done = subprocess.run(
-        [*map(str, command)],
-        cwd=folder,
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+def compared(out, *command, **environment):
+    """Run it in a folder; the report of all that it left says so."""
+    asked = [*map(str, command), *ASKED]
+    kept = {"cwd": out.parents[1], "env": os.environ | environment, "timeout": 300}
+    done = subprocess.run(asked, **kept, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def reported(out):
+    said = succeed("report", out / "amsfl", out / "fedavg", "--out", out.parent / "report")
+    assert "Two methods, 2 trials on digits" in said.output
 
 
 def test_ray_on_this_machine(tmp_path):
     pytest.importorskip("ray")
-    out = tmp_path / "big"
-    compared(
-        tmp_path,
-        sys.executable,
-        EXAMPLES / "with_ray.py",
-        "--methods",
-        "amsfl,fedavg",
-        "--out",
-        out,
-        "--",
-        *ASKED,
-    )
-    said = succeed("report", out / "amsfl", out / "fedavg", "--out", tmp_path / "report")
-    assert "Two methods, 2 trials on digits" in said.output
+    out = tmp_path / "results" / "big"
+    few = ("--methods", "amsfl,fedavg", "--out", out, "--")
+    compared(out, sys.executable, EXAMPLES / "with_ray.py", *few)
+    reported(out)
 
 
 def test_the_array_with_what_slurm_sets(tmp_path):
-    for task in ("0", "1"):
-        compared(tmp_path, "bash", EXAMPLES / "array.sbatch", *ASKED, SLURM_ARRAY_TASK_ID=task)
     out = tmp_path / "results" / "big"
-    said = succeed("report", out / "amsfl", out / "fedavg", "--out", tmp_path / "report")
-    assert "Two methods, 2 trials on digits" in said.output
+    for task in ("0", "1"):
+        compared(out, "bash", EXAMPLES / "array.sbatch", SLURM_ARRAY_TASK_ID=task)
+    reported(out)

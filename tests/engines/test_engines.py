@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import amsfl
 from amsfl import methods, sampling
 from amsfl.core import Remark, UserError
-from amsfl.data import load, partition
+from amsfl.data import partition
 from amsfl.engines import client_program, losses, make, models, table_scores, task
 from amsfl.engines.jax_engine import JaxEngine, cut, width
 from amsfl.engines.layers import Layer, flips
@@ -28,11 +28,6 @@ from amsfl.simulation.rounds import begin, together
 from amsfl.simulation.setup import assemble
 
 CLIENTS, COHORT, TRIALS, BATCH = 6, 4, 2, 8
-
-
-@pytest.fixture(scope="module")
-def digits():
-    return load("digits")
 
 
 def job(data, dtype=np.float64, spec="softmax", trials=TRIALS):

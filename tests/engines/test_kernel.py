@@ -8,8 +8,6 @@ import pytest
 
 import amsfl
 from amsfl.engines import jax_engine, kernel
-from amsfl.engines.task import Task
-from amsfl.methods import Federation
 
 # neither the batch nor the network's sides are powers of two
 SETTINGS: dict[str, Any] = {"data": "digits", "rounds": 2, "steps": 3, "batch": 20, "model": "mlp:24-12"}
@@ -19,12 +17,9 @@ SETTINGS: dict[str, Any] = {"data": "digits", "rounds": 2, "steps": 3, "batch": 
 def served(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """As if this were a GPU that kernels are for; whether they were."""
     asked = list[bool]()
-
-    def serves(task: Task, federation: Federation, batch: int) -> bool:
-        asked.append(kernel.fits(task, batch))
-        return asked[-1]
-
-    monkeypatch.setattr(kernel, "serves", serves)
+    monkeypatch.setattr(
+        kernel, "serves", lambda task, _, batch: asked.append(kernel.fits(task, batch)) or asked[-1]
+    )
     return asked
 
 
@@ -32,8 +27,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def test_a_kernel_does_what_the_loop_does(method: str, served: list[bool]) -> None:
     found, expected = (amsfl.run(**SETTINGS, method=method, engine=engine) for engine in ("jax", "loop"))
     np.testing.assert_allclose(found.params, expected.params, atol=2e-5)
-    assert served
-    assert all(served)
+    assert served and all(served)
 
 
 @pytest.mark.parametrize("method", ["scaffold", "amsfl"])

@@ -1,6 +1,7 @@
 """The command, called in this process: what it prints, how it ends, and what it lets through."""
 
 import io
+import re
 from contextlib import redirect_stderr, redirect_stdout
 from typing import NamedTuple
 
@@ -42,3 +43,11 @@ def succeed(*words: object) -> Outcome:
     done = invoke(*words)
     assert done.exit_code == 0, done.output
     return done
+
+
+def refused(result: Outcome, sentence: str, code: int = 2) -> None:
+    """One sentence, or pattern, on stderr, exit code 2 (1 where a disk is to blame), no traceback."""
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("amsfl: ") and result.stderr.count("\n") == 1, result.stderr
+    assert sentence in result.stderr or re.search(sentence, result.stderr), result.stderr

@@ -64,15 +64,18 @@ def drive(
     return x, server, states
 
 
+def walked(clients, i, x, steps, lr, slope=lambda y: 0):
+    """Where plain steps lead from x, along the client's gradient and what is added to it."""
+    y = x.copy()
+    for _ in range(steps):
+        y = y - lr * (clients.grad(i, y) + slope(y))
+    return y
+
+
 def paper_fedavg(clients, x, rounds, lr, mu=0.0):
     for cohort, steps in rounds:
-        share = clients.weights[cohort] / clients.weights[cohort].sum()
-        models = []
-        for i, t in zip(cohort, steps, strict=True):
-            w = x.copy()
-            for _ in range(t):
-                w = w - lr * (clients.grad(i, w) + mu * (w - x))
-            models.append(w)
+        share, ways = clients.weights[cohort] / clients.weights[cohort].sum(), zip(cohort, steps, strict=True)
+        models = [walked(clients, i, x, t, lr, lambda w, x=x: mu * (w - x)) for i, t in ways]
         x = sum(p * w for p, w in zip(share, models, strict=True))
     return x
 
@@ -100,9 +103,7 @@ def paper_scaffold(clients, x, rounds, lr):
         share = clients.weights[cohort] / clients.weights[cohort].sum()
         models = []
         for i, t in zip(cohort, steps, strict=True):
-            y = x.copy()
-            for _ in range(t):
-                y = y - lr * (clients.grad(i, y) - own[i] + control)
+            y = walked(clients, i, x, t, lr, lambda y, shift=control - own[i]: shift)
             own[i] = own[i] - control + (x - y) / (t * lr)
             models.append(y)
         x = sum(p * y for p, y in zip(share, models, strict=True))
@@ -116,9 +117,7 @@ def paper_feddyn(clients, x, rounds, lr, alpha):
         share = clients.weights[cohort] / clients.weights[cohort].sum()
         models = []
         for i, t in zip(cohort, steps, strict=True):
-            y = x.copy()
-            for _ in range(t):
-                y = y - lr * (clients.grad(i, y) - linear[i] + alpha * (y - x))
+            y = walked(clients, i, x, t, lr, lambda y, own=linear[i], x=x: alpha * (y - x) - own)
             linear[i] = linear[i] - alpha * (y - x)
             models.append(y)
         h = sum(w * g for w, g in zip(clients.weights, linear, strict=True))  # h as the mean of all g_i

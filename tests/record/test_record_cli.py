@@ -1,11 +1,10 @@
 """What a user sees of the record: runs that go further, folders that are taken, disks that refuse."""
 
 import json
-import re
 from pathlib import Path
 
 import pytest
-from command_line import invoke
+from command_line import refused
 from crashes import everything
 from federation_small import SMALL
 
@@ -19,18 +18,6 @@ from amsfl.study.run import open_folder
 from amsfl.study.settings import read_study
 
 QUICK = ["--data", "digits", "--model", "softmax", "--method", "fedavg", "--engine", "loop", "--steps", "2"]
-
-
-@pytest.fixture
-def call(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return invoke
-
-
-def refused(result, pattern: str, code: int = 2) -> None:
-    assert result.exit_code == code, result.output
-    assert result.stdout == "" and result.stderr.count("\n") == 1
-    assert re.search(pattern, result.stderr), result.stderr
 
 
 def rounds(where: str) -> list[dict[str, object]]:

@@ -11,14 +11,8 @@ from safetensors.numpy import load_file
 
 import amsfl
 from amsfl.core import Remark, UserError
-from amsfl.data import load
 from amsfl.record import dumps, read_run
 from amsfl.simulation import make_config
-
-
-@pytest.fixture(scope="module")
-def digits():
-    return load("digits")
 
 
 class Stop(Exception):

@@ -12,15 +12,9 @@ from federation_small import SMALL, own_data
 import amsfl
 from amsfl import methods
 from amsfl.core import UserError
-from amsfl.data import load
 from amsfl.engines.models import Model
 from amsfl.record import dumps
 from amsfl.simulation import CustomParts, run_batch
-
-
-@pytest.fixture(scope="module")
-def digits():
-    return load("digits")
 
 
 @pytest.fixture(scope="module")
