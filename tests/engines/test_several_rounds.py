@@ -36,7 +36,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     [
         {"method": "fedavgm", "lr_decay": 0.9, "policy": "speed"},
         {"method": "scaffold", "cohort": 3},
-        {"method": "fedcsda", "transmit": "topk:0.3"},
+        {"method": "fednova", "transmit": "topk:0.3"},
         {"method": "feddyn", "seconds": 1.0, "rounds": 50},
         {"method": "fedprox", "seconds": 2.5, "details": "models"},
     ],
