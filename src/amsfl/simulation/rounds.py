@@ -130,20 +130,13 @@ def together(setup: RunSetup, trials: Sequence[TrialState]) -> Iterator[list[tup
     started = time.perf_counter()
     go_on([*steps], [None] * len(steps))
     while asked:
-        work, ahead, scoring, done = (
-            dict[int, Work](),
-            dict[int, Ahead](),
-            dict[int, Scoring](),
-            dict[int, Done](),
-        )
+        work, ahead, scoring = dict[int, Work](), dict[int, Ahead](), dict[int, Scoring]()
         for index, each in asked.items():
             if isinstance(each, Work):
                 work[index] = each
             elif isinstance(each, Ahead):
                 ahead[index] = each
-            elif isinstance(each, list):
-                done[index] = each
-            else:
+            elif not isinstance(each, list):
                 scoring[index] = each
         if work:
             go_on([*work], setup.engine.work([*work.values()]))
@@ -151,7 +144,8 @@ def together(setup: RunSetup, trials: Sequence[TrialState]) -> Iterator[list[tup
             go_on([*ahead], setup.engine.ahead([*ahead.values()]))
         elif scoring:
             go_on(*score_together(setup, scoring))
-        else:  # nobody asks for anything any more
+        else:  # nobody asks for anything any more: all have records
+            done: dict[int, Any] = asked
             wall = (time.perf_counter() - started) / sum(map(len, done.values()))
             for records in done.values():
                 records[0].wall["seconds"] = wall
